@@ -1,0 +1,29 @@
+/* base/context.h - what a context holds: threads, the table of kernels, the cancel flag, the log. */
+#ifndef BASE_CONTEXT_H
+#define BASE_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+
+struct kernel_table; /* kernel/kernel.h */
+
+struct alibi_context {
+  int threads;
+  const struct kernel_table *kernel;
+  atomic_int cancelled;
+  alibi_log_function log;
+  void *log_user;
+};
+
+static inline bool context_cancelled(alibi_context *context)
+{
+  return atomic_load_explicit(&context->cancelled, memory_order_relaxed) != 0;
+}
+
+status context_check_cancel(alibi_context *context, alibi_error *error);
+void context_log(alibi_context *context, alibi_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,162 @@
+/* Reading, writing and checking the values that a table of fields describes. */
+#include "base/field.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *at(const field *f, void *object)
+{
+  return (char *)object + f->offset;
+}
+
+static const void *at_const(const field *f, const void *object)
+{
+  return (const char *)object + f->offset;
+}
+
+static int choice_count(const field *f)
+{
+  int count = 0;
+  while (f->choices[count]) count++;
+  return count;
+}
+
+static void store_number(const field *f, void *object, double value)
+{
+  switch (f->kind) {
+  case FIELD_INTEGER: *(int64_t *)at(f, object) = (int64_t)value; break;
+  case FIELD_REAL: *(double *)at(f, object) = value; break;
+  case FIELD_BOOLEAN: *(bool *)at(f, object) = value != 0; break;
+  case FIELD_CHOICE: *(int *)at(f, object) = (int)value; break;
+  case FIELD_TEXT: break;
+  }
+}
+
+void field_init(field_table table, void *object)
+{
+  for (size_t i = 0; i < table.count; i++) {
+    const field *f = &table.fields[i];
+    if (f->kind == FIELD_TEXT)
+      snprintf(at(f, object), FIELD_TEXT_SIZE, "%s", f->initial_text ? f->initial_text : "");
+    else
+      store_number(f, object, f->initial);
+  }
+}
+
+const field *field_find(field_table table, const char *name)
+{
+  for (size_t i = 0; i < table.count; i++)
+    if (strcmp(table.fields[i].name, name) == 0) return &table.fields[i];
+  return NULL;
+}
+
+double field_get_number(const field *f, const void *object)
+{
+  switch (f->kind) {
+  case FIELD_INTEGER: return (double)*(const int64_t *)at_const(f, object);
+  case FIELD_REAL: return *(const double *)at_const(f, object);
+  case FIELD_BOOLEAN: return *(const bool *)at_const(f, object);
+  case FIELD_CHOICE: return *(const int *)at_const(f, object);
+  case FIELD_TEXT: break;
+  }
+  return 0;
+}
+
+status field_set_number(const field *f, void *object, const char *option, double value, alibi_error *error)
+{
+  bool whole = f->kind == FIELD_INTEGER;
+  if (!isfinite(value) || value < f->minimum || value > f->maximum || (whole && value != floor(value)))
+    return fail(error, ALIBI_INVALID, "%s: expected %s from %.10g to %.10g, found %.10g", option,
+                whole ? "an integer" : "a number", f->minimum, f->maximum, value);
+  store_number(f, object, value);
+  return ALIBI_OK;
+}
+
+static status set_choice(const field *f, void *object, const char *option, const char *text, alibi_error *error)
+{
+  char list[512] = "";
+  for (int i = 0; f->choices[i]; i++) {
+    if (strcmp(f->choices[i], text) == 0) {
+      store_number(f, object, i);
+      return ALIBI_OK;
+    }
+    size_t used = strlen(list);
+    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", f->choices[i]);
+  }
+  return fail(error, ALIBI_INVALID, "%s: expected one of %s, found '%s'", option, list, text);
+}
+
+status field_set_text(const field *f, void *object, const char *option, const char *text, alibi_error *error)
+{
+  switch (f->kind) {
+  case FIELD_INTEGER:
+  case FIELD_REAL: {
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0')
+      return fail(error, ALIBI_INVALID, "%s: expected %s from %.10g to %.10g, found '%s'", option,
+                  f->kind == FIELD_INTEGER ? "an integer" : "a number", f->minimum, f->maximum, text);
+    return field_set_number(f, object, option, value, error);
+  }
+  case FIELD_BOOLEAN:
+    if (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0 || strcmp(text, "1") == 0)
+      store_number(f, object, 1);
+    else if (strcmp(text, "false") == 0 || strcmp(text, "no") == 0 || strcmp(text, "0") == 0)
+      store_number(f, object, 0);
+    else
+      return fail(error, ALIBI_INVALID, "%s: expected true or false, found '%s'", option, text);
+    return ALIBI_OK;
+  case FIELD_CHOICE: return set_choice(f, object, option, text, error);
+  case FIELD_TEXT:
+    if (strlen(text) >= FIELD_TEXT_SIZE)
+      return fail(error, ALIBI_INVALID, "%s: expected at most %d bytes, found %zu", option, FIELD_TEXT_SIZE - 1,
+                  strlen(text));
+    snprintf(at(f, object), FIELD_TEXT_SIZE, "%s", text);
+    return ALIBI_OK;
+  }
+  assert(!"a field of no kind");
+  return ALIBI_INVALID;
+}
+
+void field_get_text(const field *f, const void *object, char *text, size_t size)
+{
+  switch (f->kind) {
+  case FIELD_INTEGER: snprintf(text, size, "%lld", (long long)*(const int64_t *)at_const(f, object)); break;
+  case FIELD_REAL: {
+    double value = *(const double *)at_const(f, object);
+    snprintf(text, size, "%.15g", value);
+    if (strtod(text, NULL) != value) snprintf(text, size, "%.17g", value);
+    break;
+  }
+  case FIELD_BOOLEAN: snprintf(text, size, "%s", *(const bool *)at_const(f, object) ? "true" : "false"); break;
+  case FIELD_CHOICE: snprintf(text, size, "%s", f->choices[*(const int *)at_const(f, object)]); break;
+  case FIELD_TEXT: snprintf(text, size, "%s", (const char *)at_const(f, object)); break;
+  }
+}
+
+status field_check(field_table table, const void *object, const char *what, alibi_error *error)
+{
+  for (size_t i = 0; i < table.count; i++) {
+    const field *f = &table.fields[i];
+    double value = field_get_number(f, object);
+    if (f->kind == FIELD_CHOICE && (value < 0 || value >= choice_count(f)))
+      return fail(error, ALIBI_INVALID, "%s: %s: expected a choice below %d, found %g", what, f->name,
+                  choice_count(f), value);
+    if ((f->kind == FIELD_INTEGER || f->kind == FIELD_REAL) &&
+        !(value >= f->minimum && value <= f->maximum))
+      return fail(error, ALIBI_INVALID, "%s: %s: expected a number from %.10g to %.10g, found %.10g", what, f->name,
+                  f->minimum, f->maximum, value);
+  }
+  return ALIBI_OK;
+}
+
+bool field_equal(const field *f, const void *a, const void *b)
+{
+  if (f->kind == FIELD_TEXT) return strcmp(at_const(f, a), at_const(f, b)) == 0;
+  return field_get_number(f, a) == field_get_number(f, b);
+}

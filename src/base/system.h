@@ -1,0 +1,77 @@
+/* base/system.h - the operating system, as far as the house needs it: clocks, files mapped and replaced,
+ * directories, child processes.  No other room calls the system directly (beyond stdio). */
+#ifndef BASE_SYSTEM_H
+#define BASE_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+/* Seconds: monotonic wall clock; processor time of this process (all threads); peak resident bytes. */
+double system_seconds(void);
+double system_cpu_seconds(void);
+size_t system_peak_memory(void);
+int system_processors(void); /* those this process may run on */
+
+/* A whole file, read-only.  data is never NULL for an open file; size 0 is legal. */
+typedef struct mapped_file {
+  const unsigned char *data;
+  size_t size;
+} mapped_file;
+
+/* A directory, a missing file or an unreadable one is a sentence that names `path` (ALIBI_BAD_INPUT). */
+status mapped_file_open(const char *path, mapped_file *file, alibi_error *error);
+void mapped_file_close(mapped_file *file);
+
+/* Writing beside and renaming: the old file stays whole until the new one is complete and on disk.
+ *   replace_begin -> write to r->stream -> replace_commit (checks every write, flushes, renames)
+ *   or replace_abandon (removes the temporary).  After either, r is empty; abandon of an empty one is fine. */
+typedef struct replace_file {
+  FILE *stream;
+  char *path, *temporary;
+} replace_file;
+
+status replace_begin(const char *path, replace_file *r, alibi_error *error);
+status replace_commit(replace_file *r, alibi_error *error);
+void replace_abandon(replace_file *r);
+
+/* Convenience: the whole content in one call. */
+status file_write_atomic(const char *path, const void *data, size_t size, alibi_error *error);
+
+status directory_make(const char *path, alibi_error *error); /* with parents; existing is fine */
+bool path_exists(const char *path);
+bool path_is_directory(const char *path);
+/* "a/b" from "a" and "b"; malloc'd, NULL when memory is out. */
+char *path_join(const char *directory, const char *name);
+
+/* A child running `argv` (NULL-terminated, argv[0] a path or found in PATH).  What it writes to its
+ * descriptor `report_fd` (>= 3) can be read from child.report by the parent; -1: no pipe.
+ * Its stdout goes to /dev/null where quiet; its stderr stays ours. */
+typedef struct child_process {
+  int64_t id;
+  int report; /* descriptor to read, or -1 */
+} child_process;
+
+typedef struct child_result {
+  int exit_code;       /* 128 + signal where a signal ended it */
+  size_t peak_memory;  /* resident bytes */
+  double cpu_seconds;
+} child_result;
+
+status child_start(char *const argv[], int report_fd, bool quiet, child_process *child, alibi_error *error);
+/* Waits for the end; closes report. */
+status child_wait(child_process *child, child_result *ended, alibi_error *error);
+void child_interrupt(const child_process *child); /* SIGINT */
+/* Waits until one of the `count` descriptors (negative ones are skipped) is readable or `seconds` passed;
+ * sets ready[i].  Interrupted by a signal: returns with none ready. */
+void descriptors_wait(const int *descriptors, size_t count, double seconds, bool *ready);
+/* Reads what is there: bytes read, 0 at the end, -1 when interrupted or failed. */
+long descriptor_read(int descriptor, void *buffer, size_t size);
+
+/* Path of the running program (for re-running oneself); "" when unknown. */
+void system_program_path(char *path, size_t size);
+
+#endif

@@ -1,0 +1,47 @@
+/* cli/command.h - a subcommand is one const `command` with its option tables; main.c finds it, parses, runs it. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include "base/error.h"
+#include "base/field.h"
+
+/* Where a group of options is stored: the table of fields says the names (--field-name), `values` the struct. */
+typedef struct option_group {
+  const char *title; /* heading in --help */
+  field_table table;
+  void *values;
+  const char *prefix; /* "" or "alibi-": put before every option name of the group */
+} option_group;
+
+enum { COMMAND_MAX_GROUPS = 32 };
+
+typedef struct command_line {
+  option_group groups[COMMAND_MAX_GROUPS];
+  size_t group_count;
+  const char **operands; /* what is no option, in order; "--" ends options */
+  size_t operand_count;
+  /* which fields were given on the command line: command_line_given(line, values, "steps") */
+  const struct command_given *given;
+  size_t given_count;
+} command_line;
+
+typedef struct command {
+  const char *name;     /* "study" */
+  const char *summary;  /* one line for `alibi --help` */
+  const char *operands; /* "TEXT..." */
+  const char *details;  /* paragraphs of --help */
+  /* Points the groups at its (static) structs and sets them to their initial values. */
+  void (*options)(command_line *line);
+  /* Does the work.  Output to stdout, progress to stderr; returns the status that decides the exit code. */
+  status (*run)(command_line *line, alibi_error *error);
+} command;
+
+bool command_line_given(const command_line *line, const void *values, const char *field_name);
+
+/* Adds a group during `options`: initialises the values (field_init). */
+void command_add_group(command_line *line, const char *title, field_table table, void *values, const char *prefix);
+
+/* Exit code for a status: 0, 1 failed, 2 usage, 3 bad input file, 130 interrupted. */
+int command_exit_code(status s);
+
+#endif

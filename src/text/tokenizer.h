@@ -1,0 +1,30 @@
+/* text/tokenizer.h - text to token ids and back.  Any bytes are legal text: decode(encode(x)) == x. */
+#ifndef TEXT_TOKENIZER_H
+#define TEXT_TOKENIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alibi/tokenizer.h"
+#include "base/error.h"
+
+
+/* One row of the registry (text/CMakeLists.txt).  `open` returns ALIBI_OK with *state NULL where the parsed
+ * tokenizer.json is not of its kind. */
+typedef struct tokenizer_kind {
+  const char *name; /* "bytes", "bpe" */
+  status (*encode)(const void *state, const unsigned char *text, size_t size, uint32_t **tokens, size_t *count,
+                   alibi_error *error);
+  const unsigned char *(*bytes_of)(const void *state, uint32_t token, size_t *size); /* NULL: no such token */
+  uint32_t (*vocabulary)(const void *state);
+  status (*save)(const void *state, const char *path, alibi_error *error); /* a tokenizer.json */
+  status (*open)(const char *path, void **state, alibi_error *error);
+  void (*free)(void *state);
+} tokenizer_kind;
+
+struct alibi_tokenizer {
+  const tokenizer_kind *kind;
+  void *state;
+};
+
+#endif
