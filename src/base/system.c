@@ -1,6 +1,6 @@
-/* The operating system: clocks, memory, files, directories, child processes.  The one idea: whatever can be half done
- * (a file half written, a child half started, a wait cut short by a signal) is finished or undone here, so that
- * the other rooms see only "done" or one sentence. */
+/* The operating system: clocks, memory, files, directories, child processes.  The one idea: whatever can be half
+ * done (a file half written, a child half started, a wait cut short by a signal) is finished or undone here, so
+ * that the other rooms see only "done" or one sentence. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pipe2, sched_getaffinity, mremap */
 #endif
