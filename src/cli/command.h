@@ -1,4 +1,6 @@
-/* cli/command.h - a subcommand is one const `command` with its option tables; main.c finds it, parses, runs it. */
+/* cli/command.h - a subcommand is one const `command` with its option tables; main.c finds it, parses, runs it.
+ *
+ * To add one: write cmd_<verb>.c with `const command command_<verb>` and put the verb into CMakeLists.txt. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -13,33 +15,48 @@ typedef struct option_group {
   const char *prefix; /* "" or "alibi-": put before every option name of the group */
 } option_group;
 
-enum { COMMAND_MAX_GROUPS = 32 };
+/* A text of any length, for what a field of fixed size cannot hold: a path, a list.  *value is borrowed from argv. */
+typedef struct text_option {
+  const char *name;        /* "out": the option is --out */
+  const char *placeholder; /* "DIR" */
+  const char *help;
+  const char **value;
+} text_option;
+
+enum { COMMAND_MAX_GROUPS = 32, COMMAND_MAX_TEXTS = 16 };
 
 typedef struct command_line {
   option_group groups[COMMAND_MAX_GROUPS];
   size_t group_count;
+  text_option texts[COMMAND_MAX_TEXTS];
+  size_t text_count;
   const char **operands; /* what is no option, in order; "--" ends options */
   size_t operand_count;
   /* which fields were given on the command line: command_line_given(line, values, "steps") */
-  const struct command_given *given;
+  struct command_given *given;
   size_t given_count;
 } command_line;
 
 typedef struct command {
   const char *name;     /* "study" */
   const char *summary;  /* one line for `alibi --help` */
-  const char *operands; /* "TEXT..." */
-  const char *details;  /* paragraphs of --help */
+  const char *operands; /* "TEXT...", or NULL where the command takes none */
+  const char *details;  /* paragraphs of --help, or NULL */
   /* Points the groups at its (static) structs and sets them to their initial values. */
   void (*options)(command_line *line);
   /* Does the work.  Output to stdout, progress to stderr; returns the status that decides the exit code. */
   status (*run)(command_line *line, alibi_error *error);
 } command;
 
+/* For a text option, `values` is the address of its pointer. */
 bool command_line_given(const command_line *line, const void *values, const char *field_name);
 
 /* Adds a group during `options`: initialises the values (field_init). */
 void command_add_group(command_line *line, const char *title, field_table table, void *values, const char *prefix);
+
+/* Adds --name PLACEHOLDER.  What *value holds now is the default that --help shows (NULL: none). */
+void command_add_text(command_line *line, const char *name, const char *placeholder, const char **value,
+                      const char *help);
 
 /* Exit code for a status: 0, 1 failed, 2 usage, 3 bad input file, 130 interrupted. */
 int command_exit_code(status s);

@@ -1,0 +1,27 @@
+/* cli/options.h - what main.c needs of the option tables: parsing a command line, writing --help. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdio.h>
+
+#include "cli/command.h"
+
+/* Reads the arguments after the command's name into the structs behind the groups.  line: its groups added.
+ * The sentence of a failure (ALIBI_INVALID) names the option.  Release with command_line_free. */
+status command_line_parse(command_line *line, const command *c, int count, char **arguments, alibi_error *error);
+void command_line_free(command_line *line);
+
+/* --help, from the tables. */
+void command_help(const command *c, const command_line *line, FILE *stream);
+
+/* Keeps the candidate nearest to `typed`: call for each, start with best NULL and distance 0.  What is too far to be
+ * a slip of the fingers leaves best as it is. */
+typedef struct nearest_name {
+  const char *typed;
+  char best[128]; /* "" where nothing is near */
+  size_t distance;
+} nearest_name;
+
+void nearest_consider(nearest_name *nearest, const char *candidate);
+
+#endif

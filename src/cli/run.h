@@ -1,0 +1,23 @@
+/* cli/run.h - what every command shares while it runs: the General options, the context, the signals. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include <stdbool.h>
+
+#include "cli/command.h"
+
+/* The General group: --threads, --quiet.  main.c adds it to every command. */
+void cli_add_general(command_line *line);
+int cli_threads(void); /* as given: 0 is all processors */
+bool cli_quiet(void);
+
+/* A context with the threads of --threads.  The first SIGINT or SIGTERM cancels it, a second one ends the program
+ * with exit code 130.  Its log goes to stderr: warnings always, information without --quiet.  One at a time;
+ * release with cli_context_free, which also takes the signals back. */
+status cli_context(alibi_context **context, alibi_error *error);
+void cli_context_free(alibi_context *context);
+
+/* Was SIGINT or SIGTERM received since cli_context? */
+bool cli_interrupted(void);
+
+#endif
