@@ -136,10 +136,8 @@ status mapped_file_open(const char *path, mapped_file *file, alibi_error *error)
     result = fail(error, ALIBI_BAD_INPUT, "%s: too large to map", path);
   } else if (about.st_size > 0) {
     void *data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (data == MAP_FAILED)
-      result = fail_errno(error, ALIBI_BAD_INPUT, "%s: cannot map", path);
-    else
-      *file = (mapped_file){data, (size_t)about.st_size};
+    if (data == MAP_FAILED) result = fail_errno(error, ALIBI_BAD_INPUT, "%s: cannot map", path);
+    else *file = (mapped_file){data, (size_t)about.st_size};
   }
   close(descriptor);
   return result;
@@ -186,8 +184,7 @@ status replace_begin(const char *path, replace_file *r, alibi_error *error)
   int descriptor = -1;
   if (r->path && exists && !S_ISREG(about.st_mode))
     descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY); /* a device or pipe must not be renamed over */
-  else if (r->path)
-    descriptor = create_beside(r->path, &r->temporary);
+  else if (r->path) descriptor = create_beside(r->path, &r->temporary);
   if (descriptor >= 0) r->stream = fdopen(descriptor, "wb");
   if (r->stream) return ALIBI_OK;
   status result = fail_errno(error, ALIBI_FAILED, "%s: cannot write", path);
@@ -269,9 +266,8 @@ status directory_make(const char *path, alibi_error *error)
     char kept = *end;
     *end = '\0';
     if (mkdir(part, 0777) != 0 && !path_is_directory(part)) {
-      result = path_exists(part)
-                   ? fail(error, ALIBI_FAILED, "%s: expected a directory, found a file", part)
-                   : fail_errno(error, ALIBI_FAILED, "%s: cannot create the directory", part);
+      result = path_exists(part) ? fail(error, ALIBI_FAILED, "%s: expected a directory, found a file", part)
+                                 : fail_errno(error, ALIBI_FAILED, "%s: cannot create the directory", part);
       break;
     }
     *end = kept;

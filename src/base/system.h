@@ -16,7 +16,8 @@ double system_cpu_seconds(void);
 size_t system_peak_memory(void);
 int system_processors(void); /* those this process may run on */
 
-/* A whole file, read-only.  data is never NULL for an open file; size 0 is legal. */
+/* A whole file, read-only.  data is never NULL for an open file; size 0 is legal.  A pipe is read to its end.
+ * The file must not shrink while it is mapped. */
 typedef struct mapped_file {
   const unsigned char *data;
   size_t size;
@@ -26,7 +27,8 @@ typedef struct mapped_file {
 status mapped_file_open(const char *path, mapped_file *file, alibi_error *error);
 void mapped_file_close(mapped_file *file);
 
-/* Writing beside and renaming: the old file stays whole until the new one is complete and on disk.
+/* Writing beside and renaming: the old file stays whole until the new one is complete and on disk.  A link is
+ * followed; a device or pipe (/dev/stdout) is written in place.
  *   replace_begin -> write to r->stream -> replace_commit (checks every write, flushes, renames)
  *   or replace_abandon (removes the temporary).  After either, r is empty; abandon of an empty one is fine. */
 typedef struct replace_file {
@@ -57,12 +59,13 @@ typedef struct child_process {
 
 typedef struct child_result {
   int exit_code;       /* 128 + signal where a signal ended it */
-  size_t peak_memory;  /* resident bytes */
+  size_t peak_memory;  /* resident bytes, but at least what this process held when it started the child (Linux
+                          carries the peak over exec); a child's own system_peak_memory is exact */
   double cpu_seconds;
 } child_result;
 
 status child_start(char *const argv[], int report_fd, bool quiet, child_process *child, alibi_error *error);
-/* Waits for the end; closes report. */
+/* Waits for the end, also through signals; drains and closes report. */
 status child_wait(child_process *child, child_result *ended, alibi_error *error);
 void child_interrupt(const child_process *child); /* SIGINT */
 /* Waits until one of the `count` descriptors (negative ones are skipped) is readable or `seconds` passed;

@@ -187,10 +187,8 @@ static void add_child(json_node *list, json_node *child)
 
 void node_append(json_node *array, json_node *child)
 {
-  if (node_kind_of(array) == NODE_ARRAY)
-    add_child(array, child);
-  else
-    node_free(child);
+  if (node_kind_of(array) == NODE_ARRAY) add_child(array, child);
+  else node_free(child);
 }
 
 void node_set(json_node *object, const char *key, json_node *child)
@@ -211,10 +209,8 @@ void node_set(json_node *object, const char *key, json_node *child)
   add_child(object, child);
   if (object->value.list.count == before) return;
   bool complete = true;
-  if (object->value.list.index)
-    complete = index_add(object, child->key, before);
-  else if (before >= INDEX_FROM)
-    complete = index_build(object);
+  if (object->value.list.index) complete = index_add(object, child->key, before);
+  else if (before >= INDEX_FROM) complete = index_build(object);
   if (complete) return;
   json_decref(object->value.list.index); /* finding by comparing stays right */
   object->value.list.index = NULL;
@@ -590,8 +586,7 @@ static status get_field(const field *f, const json_node *node, void *values, con
     if (!number) return wrong_kind(option, "an integer", node, error);
     result = field_set_number(f, values, option, node_number(node, 0), error);
     /* Exact also above 2^53, where the double that was checked is rounded. */
-    if (result == ALIBI_OK && kind == NODE_INTEGER)
-      *(int64_t *)((char *)values + f->offset) = node->value.integer;
+    if (result == ALIBI_OK && kind == NODE_INTEGER) *(int64_t *)((char *)values + f->offset) = node->value.integer;
     break;
   case FIELD_REAL:
     if (!number) return wrong_kind(option, "a number", node, error);

@@ -1,7 +1,8 @@
 /* file/safetensors.h - the safetensors format: 8-byte little-endian header size, JSON header, data.
  * Source: the format description of huggingface/safetensors.  Reading maps the file; every offset, shape,
  * product and alignment is checked against the file before use: overlaps, holes, duplicates, absurd sizes are
- * refused with the tensor's name. */
+ * refused with the tensor's name.  An fp32, fp16 or bf16 tensor that an old writer left at an odd address is
+ * handed out as an aligned copy. */
 #ifndef FILE_SAFETENSORS_H
 #define FILE_SAFETENSORS_H
 
@@ -18,7 +19,7 @@ typedef struct file_tensor {
   tensor_type type;
   int dimensions;
   size_t shape[TENSOR_MAX_DIMENSIONS];
-  const void *data; /* inside the mapping */
+  const void *data; /* inside the mapping, or a copy; aligned to its type; lives as long as the file object */
   size_t bytes;
 } file_tensor;
 
@@ -26,6 +27,7 @@ typedef struct safetensors_file safetensors_file;
 
 status safetensors_open(const char *path, safetensors_file **file, alibi_error *error);
 void safetensors_close(safetensors_file *file);
+/* Tensors in the order of their data. */
 size_t safetensors_count(const safetensors_file *file);
 const file_tensor *safetensors_at(const safetensors_file *file, size_t index);
 const file_tensor *safetensors_find(const safetensors_file *file, const char *name);
