@@ -1,0 +1,199 @@
+/* Everything that touches each number once: norms, activations, loss, optimiser, rotation.
+ * Tails run the same vector code on a part of a vector, so a column's bits do not depend on where the tail begins. */
+#include <math.h>
+
+#include "kernel/tables.h"
+#include "kernel/vector_math.h"
+
+static float row_sum(const float *x, size_t n)
+{
+  vf sum = {0};
+  for (size_t c = 0; c < n; c += LANES) sum += vf_load_part(x + c, part(n, c));
+  return vf_sum(sum);
+}
+
+static float row_variance(const float *x, size_t n, float mean)
+{
+  vf sum = {0};
+  for (size_t c = 0; c < n; c += LANES) {
+    vf apart = vf_and(mask_below((int)part(n, c)), vf_load_part(x + c, part(n, c)) - mean);
+    sum += apart * apart;
+  }
+  return vf_sum(sum) / (float)n;
+}
+
+void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
+                          float *mean, float *rstd)
+{
+  size_t n = s->columns;
+  for (size_t r = 0; r < s->rows; r++, x += s->in_stride, y += s->out_stride) {
+    float centre = s->centre ? row_sum(x, n) / (float)n : 0;
+    float scale = 1.0f / sqrtf(row_variance(x, n, centre) + s->epsilon);
+    for (size_t c = 0; c < n; c += LANES) {
+      size_t w = part(n, c);
+      vf value = (vf_load_part(x + c, w) - centre) * scale;
+      if (gain) value = value * vf_load_part(gain + c, w);
+      if (shift) value = value + vf_load_part(shift + c, w);
+      vf_store_part(y + c, value, w);
+    }
+    if (mean) mean[r] = centre;
+    if (rstd) rstd[r] = scale;
+  }
+}
+
+/* With g = dy * gain and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)); without a mean, mean(g) is absent. */
+void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
+                           const float *rstd, const float *dy, float *dx)
+{
+  size_t n = s->columns;
+  for (size_t r = 0; r < s->rows; r++, x += s->in_stride, dx += s->in_stride, dy += s->out_stride) {
+    vf sum = {0}, product = {0};
+    for (size_t c = 0; c < n; c += LANES) {
+      size_t w = part(n, c);
+      vf g = vf_load_part(dy + c, w);
+      if (gain) g = g * vf_load_part(gain + c, w);
+      sum += g;
+      product += g * ((vf_load_part(x + c, w) - mean[r]) * rstd[r]);
+    }
+    float along_one = s->centre ? vf_sum(sum) / (float)n : 0, along_z = vf_sum(product) / (float)n;
+    for (size_t c = 0; c < n; c += LANES) {
+      size_t w = part(n, c);
+      vf g = vf_load_part(dy + c, w);
+      if (gain) g = g * vf_load_part(gain + c, w);
+      vf z = (vf_load_part(x + c, w) - mean[r]) * rstd[r];
+      vf_store_part(dx + c, vf_load_part(dx + c, w) + (g - along_one - z * along_z) * rstd[r], w);
+    }
+  }
+}
+
+void KERNEL(norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
+                                const float *rstd, const float *dy, float *dgain, float *dshift)
+{
+  for (size_t c = from; c < to; c += LANES) {
+    size_t w = part(to, c);
+    vf gain = {0}, shift = {0};
+    for (size_t r = 0; r < s->rows; r++) {
+      vf g = vf_load_part(dy + r * s->out_stride + c, w);
+      shift += g;
+      if (dgain) gain += g * ((vf_load_part(x + r * s->in_stride + c, w) - mean[r]) * rstd[r]);
+    }
+    if (dgain) vf_store_part(dgain + c, vf_load_part(dgain + c, w) + gain, w);
+    if (dshift) vf_store_part(dshift + c, vf_load_part(dshift + c, w) + shift, w);
+  }
+}
+
+/* GELU (Hendrycks and Gimpel 2016): x Phi(x); its tanh form is x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3). */
+INLINE vf gelu_sigmoid(vf x)
+{
+  vf u = 0.79788456080286536f * (x + 0.044715f * (x * x * x));
+  return 1.0f / (1.0f + vf_exp(u * -2.0f));
+}
+
+void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, float *y)
+{
+  for (size_t i = 0; i < n; i += LANES) {
+    vf v = vf_load_part(x + i, part(n, i)), density;
+    vf gate = kind == ACTIVATION_GELU_ERF ? vf_normal(v, &density) : gelu_sigmoid(v);
+    vf_store_part(y + i, v * gate, part(n, i));
+  }
+}
+
+void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx)
+{
+  for (size_t i = 0; i < n; i += LANES) {
+    vf v = vf_load_part(x + i, part(n, i)), slope;
+    if (kind == ACTIVATION_GELU_ERF) {
+      vf density, gate = vf_normal(v, &density);
+      slope = gate + v * density;
+    } else {
+      vf gate = gelu_sigmoid(v);
+      slope = gate + v * gate * (1.0f - gate) * (1.59576912160573071f * (1.0f + 0.134145f * (v * v)));
+    }
+    vf_store_part(dx + i, vf_load_part(dy + i, part(n, i)) * slope, part(n, i));
+  }
+}
+
+void KERNEL(add)(size_t n, const float *x, float *y)
+{
+  for (size_t i = 0; i < n; i += LANES) {
+    size_t w = part(n, i);
+    vf_store_part(y + i, vf_load_part(y + i, w) + vf_load_part(x + i, w), w);
+  }
+}
+
+void KERNEL(add_scaled)(size_t n, float scale, const float *x, float *y)
+{
+  for (size_t i = 0; i < n; i += LANES) {
+    size_t w = part(n, i);
+    vf_store_part(y + i, vf_load_part(y + i, w) + vf_load_part(x + i, w) * scale, w);
+  }
+}
+
+void KERNEL(scale)(size_t n, float scale, float *y)
+{
+  for (size_t i = 0; i < n; i += LANES) vf_store_part(y + i, vf_load_part(y + i, part(n, i)) * scale, part(n, i));
+}
+
+double KERNEL(sum_squares)(size_t n, const float *x)
+{
+  double total = 0;
+  for (size_t i = 0; i < n; i += 16 * LANES) { /* short fp32 sums, gathered in double */
+    size_t end = n - i < 16 * LANES ? n : i + 16 * LANES;
+    vf sum = {0};
+    for (size_t j = i; j < end; j += LANES) {
+      vf v = vf_load_part(x + j, part(end, j));
+      sum += v * v;
+    }
+    total += (double)vf_sum(sum);
+  }
+  return total;
+}
+
+void KERNEL(rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x)
+{
+  for (size_t p = 0; p < half; p += LANES) {
+    size_t w = part(half, p);
+    vf c = vf_load_part(cosine + p, w), s = vf_load_part(sine + p, w);
+    if (inverse) s = -s;
+    vf a = vf_load_part(x + p, w), b = vf_load_part(x + half + p, w);
+    vf_store_part(x + p, a * c - b * s, w);
+    vf_store_part(x + half + p, b * c + a * s, w);
+  }
+}
+
+void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float *loss, float *d)
+{
+  vf largest = vf_splat(-INFINITY), sum = {0};
+  for (size_t c = 0; c < n; c += LANES) {
+    vi mask = mask_below((int)part(n, c));
+    largest = vf_max(vf_select(mask, vf_load_part(x + c, part(n, c)), vf_splat(-INFINITY)), largest);
+  }
+  float maximum = vf_largest(largest);
+  for (size_t c = 0; c < n; c += LANES) {
+    vi mask = mask_below((int)part(n, c));
+    sum += vf_and(mask, vf_exp(vf_load_part(x + c, part(n, c)) - maximum));
+  }
+  float total = vf_sum(sum);
+  *loss = logf(total) + maximum - x[target];
+  if (!d) return;
+  float scale = weight / total;
+  for (size_t c = 0; c < n; c += LANES)
+    vf_store_part(d + c, vf_exp(vf_load_part(x + c, part(n, c)) - maximum) * scale, part(n, c));
+  d[target] -= weight;
+}
+
+/* Adam with decoupled decay: Loshchilov and Hutter, ICLR 2019, algorithm 2. */
+void KERNEL(adamw)(size_t n, const adamw_step *s, const float *grad, float *value, float *m, float *v)
+{
+  for (size_t i = 0; i < n; i += LANES) {
+    size_t w = part(n, i);
+    vf g = vf_load_part(grad + i, w) * s->grad_scale;
+    vf first = vf_load_part(m + i, w) * s->beta1 + g * (1.0f - s->beta1);
+    vf second = vf_load_part(v + i, w) * s->beta2 + g * g * (1.0f - s->beta2);
+    vf old = vf_load_part(value + i, w);
+    vf step = first * s->correction1 / (vf_sqrt(second * s->correction2) + s->epsilon);
+    vf_store_part(m + i, first, w);
+    vf_store_part(v + i, second, w);
+    vf_store_part(value + i, old - step * s->rate - old * s->decay, w);
+  }
+}

@@ -1,0 +1,117 @@
+/* kernel/kernel.h - single-thread kernels on plain pointers, one table of them per instruction set.
+ *
+ * Every vector table is compiled from the same sources (matmul.c, attention.c, elementwise.c) with other compiler
+ * flags; `reference` is plain C in double (reference.c).  A table is chosen once, when a context is made.
+ *
+ * The promise of every kernel: the bits of an output row depend on that row's inputs, the shared operands and the
+ * table, never on how many rows came with it.  All pointers are fp32, unaligned is fine, strides are in floats.
+ * Tolerances against the reference: docs/design.md, Numbers. */
+#ifndef KERNEL_KERNEL_H
+#define KERNEL_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ATTENTION_BLOCK = 64 }; /* keys per block, on absolute multiples; also queries per tile */
+
+/* What is added to the scores: the only thing an attention kernel knows of a position method. */
+typedef enum bias_kind {
+  BIAS_NONE,
+  BIAS_SLOPE,   /* -slope * (i - j) */
+  BIAS_DISTANCE /* table[(i - j)], stored reversed: see `table` */
+} bias_kind;
+
+/* One head of one sequence.  Queries r = 0 .. queries-1 stand at positions first + r, keys j at positions j; query r
+ * sees keys 0 .. min(first + r, keys - 1).  Rows are `*_stride` floats apart. */
+typedef struct attention_head {
+  size_t queries, keys, first, head_size;
+  float scale;
+  bias_kind bias;
+  float slope;
+  const float *table;  /* BIAS_DISTANCE: points at distance 0; distance t lies at table[-t] */
+  float *table_grad;   /* backward: same layout, added to; NULL: not wanted */
+  const float *q;      /* [queries, d] */
+  const float *k, *v;  /* [keys, d]; unused where key_blocks is given */
+  size_t q_stride, k_stride;
+  const float *const *key_blocks; /* NULL, or per block of ATTENTION_BLOCK keys a pointer to [block, d] */
+  const float *const *value_blocks;
+  float *out;          /* [queries, d] */
+  size_t out_stride;
+  float *lse;          /* [queries]: log-sum-exp of the scores; -inf where no key is seen */
+  size_t lse_stride;
+  /* backward only */
+  const float *dout;   /* [queries, d], strides as out */
+  float *dq;           /* [queries, d], added to; q_stride apart */
+  float *dk, *dv;      /* [keys, d], added to; k_stride apart */
+} attention_head;
+
+typedef struct norm_shape {
+  size_t rows, columns, in_stride, out_stride;
+  float epsilon;
+  bool centre; /* LayerNorm subtracts the mean, RMSNorm does not */
+} norm_shape;
+
+typedef enum activation_kind { ACTIVATION_GELU_ERF, ACTIVATION_GELU_TANH } activation_kind;
+
+typedef struct adamw_step {
+  float rate;           /* learning rate of this step */
+  float decay;          /* rate * weight decay, 0 for vectors */
+  float beta1, beta2, epsilon;
+  float correction1, correction2; /* 1 / (1 - beta^t) */
+  float grad_scale;     /* clipping and token normalisation */
+} adamw_step;
+
+typedef struct kernel_table {
+  const char *name;
+  int lanes;                   /* floats per vector */
+  size_t tile_rows, tile_columns; /* register tile; packed panels are tile_columns wide */
+
+  /* Matrix product.  pack: B [inner, columns] with strides into panels of tile_columns, zero-padded:
+   * packed[(c / tile_columns) * inner * tile_columns + i * tile_columns + c % tile_columns].
+   * matmul: C [rows, columns] = A [rows, inner] B, or += where accumulate.  Every C element is one chain of multiply-adds
+   * over i = 0 .. inner-1 in order, starting at 0 or at C: so neither blocking nor company can change its bits. */
+  void (*pack)(size_t inner, size_t columns, const float *b, size_t inner_stride, size_t column_stride,
+               float *packed);
+  void (*matmul)(size_t rows, size_t columns, size_t inner, const float *a, size_t row_stride,
+                 size_t inner_stride, const float *packed, float *c, size_t c_stride, bool accumulate);
+
+  /* Attention; scratch of attention_scratch(head_size) floats. */
+  size_t (*attention_scratch)(size_t head_size);
+  void (*attention_forward)(const attention_head *head, float *scratch);
+  void (*attention_backward)(const attention_head *head, float *scratch);
+
+  /* y = (x - mean) * rstd * gain + shift; gain and shift may be NULL.  mean, rstd: [rows], may be NULL. */
+  void (*norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
+                       float *mean, float *rstd);
+  /* dx += ...; strides of dx as x, of dy as y. */
+  void (*norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
+                        const float *rstd, const float *dy, float *dx);
+  /* Columns from .. to-1: dgain[c] += sum_r dy (x - mean) rstd, dshift[c] += sum_r dy.  Either may be NULL. */
+  void (*norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
+                             const float *rstd, const float *dy, float *dgain, float *dshift);
+
+  void (*activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
+  void (*activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx); /* dx = */
+
+  void (*add)(size_t n, const float *x, float *y);                 /* y += x */
+  void (*add_scaled)(size_t n, float scale, const float *x, float *y); /* y += scale x */
+  void (*scale)(size_t n, float scale, float *y);                  /* y *= scale */
+  double (*sum_squares)(size_t n, const float *x);
+
+  /* Rotates pairs (p, p + half) by the angles whose cos and sin are given [half]; inverse: by minus the angles. */
+  void (*rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
+
+  /* One row of logits: *loss = -log softmax(x)[target]; where d is given, d = (softmax - onehot) * weight (d may be x). */
+  void (*cross_entropy)(size_t n, const float *x, size_t target, float weight, float *loss, float *d);
+
+  void (*adamw)(size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v);
+} kernel_table;
+
+/* The tables of this build, best last; the first is the reference. */
+size_t kernel_table_count(void);
+const kernel_table *kernel_table_at(size_t index);
+const kernel_table *kernel_table_find(const char *name);
+const kernel_table *kernel_table_best(void); /* never the reference */
+
+#endif

@@ -1,0 +1,77 @@
+/* kernel/matmul.h - the register tile that the matrix product and attention share.
+ * A tile of `rows` x `vectors` accumulators runs one chain of multiply-adds per output element over the inner index.
+ * rows and vectors are constants where it is called, so the loops unroll and the accumulators stay in registers. */
+#ifndef KERNEL_MATMUL_H
+#define KERNEL_MATMUL_H
+
+#include <stdbool.h>
+
+#include "kernel/vector.h"
+
+#if defined(__AVX512F__)
+enum { TILE_ROWS = 8 };
+#elif defined(__AVX2__)
+enum { TILE_ROWS = 6 };
+#elif defined(__ARM_NEON)
+enum { TILE_ROWS = 8 };
+#else
+enum { TILE_ROWS = 4 };
+#endif
+enum { TILE_VECTORS = 2, TILE_COLUMNS = TILE_VECTORS * LANES };
+
+/* C [rows, vectors * LANES] (+)= A [rows, inner] B; B's row i lies at b + i * b_stride. */
+INLINE void tile(const int rows, const int vectors, size_t inner, const float *a, size_t row_stride,
+                 size_t inner_stride, const float *b, size_t b_stride, float *c, size_t c_stride,
+                 bool accumulate)
+{
+  vf sum[TILE_ROWS][TILE_VECTORS];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++)
+      sum[r][v] = accumulate ? vf_load(c + (size_t)r * c_stride + (size_t)v * LANES) : (vf){0};
+  for (size_t i = 0; i < inner; i++) {
+    vf right[TILE_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) right[v] = vf_load(b + (size_t)v * LANES);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+      vf left = vf_splat(a[(size_t)r * row_stride]);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) sum[r][v] += left * right[v];
+    }
+    a += inner_stride;
+    b += b_stride;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) vf_store(c + (size_t)r * c_stride + (size_t)v * LANES, sum[r][v]);
+}
+
+/* The same for 1 .. TILE_ROWS rows known at run time. */
+#define TILE_CASE(n)                                                                                         \
+  case n: tile(n, vectors, inner, a, row_stride, inner_stride, b, b_stride, c, c_stride, accumulate); break;
+
+INLINE void tile_of(size_t rows, const int vectors, size_t inner, const float *a, size_t row_stride,
+                    size_t inner_stride, const float *b, size_t b_stride, float *c, size_t c_stride,
+                    bool accumulate)
+{
+  switch (rows) {
+    TILE_CASE(1)
+    TILE_CASE(2)
+    TILE_CASE(3)
+    TILE_CASE(4)
+#if defined(__AVX2__) || defined(__ARM_NEON)
+    TILE_CASE(5)
+    TILE_CASE(6)
+#endif
+#if defined(__AVX512F__) || defined(__ARM_NEON)
+    TILE_CASE(7)
+    TILE_CASE(8)
+#endif
+  default: break;
+  }
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* kernel/tables.h - the functions of the table being compiled: KERNEL(matmul) is matmul_avx2 in the avx2 build. */
+#ifndef KERNEL_TABLES_H
+#define KERNEL_TABLES_H
+
+#include "kernel/kernel.h"
+
+#ifndef KERNEL_ISA
+#define KERNEL_ISA reference
+#endif
+#define KERNEL_JOIN_(name, isa) name##_##isa
+#define KERNEL_JOIN(name, isa) KERNEL_JOIN_(name, isa)
+#define KERNEL(name) KERNEL_JOIN(name, KERNEL_ISA)
+#define KERNEL_TEXT_(x) #x
+#define KERNEL_TEXT(x) KERNEL_TEXT_(x)
+
+void KERNEL(pack)(size_t inner, size_t columns, const float *b, size_t inner_stride, size_t column_stride,
+                  float *packed);
+void KERNEL(matmul)(size_t rows, size_t columns, size_t inner, const float *a, size_t row_stride,
+                    size_t inner_stride, const float *packed, float *c, size_t c_stride, bool accumulate);
+size_t KERNEL(attention_scratch)(size_t head_size);
+void KERNEL(attention_forward)(const attention_head *head, float *scratch);
+void KERNEL(attention_backward)(const attention_head *head, float *scratch);
+void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
+                          float *mean, float *rstd);
+void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
+                           const float *rstd, const float *dy, float *dx);
+void KERNEL(norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
+                                const float *rstd, const float *dy, float *dgain, float *dshift);
+void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
+void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx);
+void KERNEL(add)(size_t n, const float *x, float *y);
+void KERNEL(add_scaled)(size_t n, float scale, const float *x, float *y);
+void KERNEL(scale)(size_t n, float scale, float *y);
+double KERNEL(sum_squares)(size_t n, const float *x);
+void KERNEL(rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
+void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float *loss, float *d);
+void KERNEL(adamw)(size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v);
+
+extern const kernel_table KERNEL(kernel_table);
+
+/* The table that is being compiled. */
+#define KERNEL_TABLE(lane_count, rows, columns)                                                              \
+  {                                                                                                          \
+    .name = KERNEL_TEXT(KERNEL_ISA), .lanes = lane_count,                                                  \
+    .tile_rows = rows, .tile_columns = columns, .pack = KERNEL(pack), .matmul = KERNEL(matmul),             \
+    .attention_scratch = KERNEL(attention_scratch), .attention_forward = KERNEL(attention_forward),         \
+    .attention_backward = KERNEL(attention_backward), .norm_forward = KERNEL(norm_forward),                 \
+    .norm_backward = KERNEL(norm_backward), .norm_backward_gain = KERNEL(norm_backward_gain),               \
+    .activation_forward = KERNEL(activation_forward), .activation_backward = KERNEL(activation_backward),   \
+    .add = KERNEL(add), .add_scaled = KERNEL(add_scaled), .scale = KERNEL(scale),                           \
+    .sum_squares = KERNEL(sum_squares), .rotate = KERNEL(rotate), .cross_entropy = KERNEL(cross_entropy),   \
+    .adamw = KERNEL(adamw)                                                                                   \
+  }
+
+#endif

@@ -1,0 +1,159 @@
+/* kernel/vector.h - one vector type, as wide as the registers of the instruction set being compiled for, and the few
+ * operations that vector extensions lack.  The only place, with quant files, that asks which instruction set it is.
+ *
+ * Vectors wider than the registers cost 8.5 times with gcc, so the width is a constant of the instruction set. */
+#ifndef KERNEL_VECTOR_H
+#define KERNEL_VECTOR_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+enum { VECTOR_BYTES = 64 };
+#elif defined(__AVX2__)
+#include <immintrin.h>
+enum { VECTOR_BYTES = 32 };
+#else
+#if defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+enum { VECTOR_BYTES = 16 };
+#endif
+
+enum { LANES = VECTOR_BYTES / 4 };
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float vf __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t vi __attribute__((vector_size(VECTOR_BYTES)));
+typedef float vf_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+
+INLINE vf vf_load(const float *p) { return *(const vf_anywhere *)p; }
+INLINE void vf_store(float *p, vf v) { *(vf_anywhere *)p = v; }
+INLINE vf vf_splat(float x) { return x - (vf){0}; } /* x - 0 is x, also for x = -0 */
+INLINE vi vi_splat(int32_t x) { return x - (vi){0}; }
+
+/* mask lanes are all ones or all zeros, as comparisons give them. */
+INLINE vf vf_select(vi mask, vf yes, vf no) { return (vf)(((vi)yes & mask) | ((vi)no & ~mask)); }
+INLINE vf vf_and(vi mask, vf v) { return (vf)((vi)v & mask); }
+INLINE vf vf_abs(vf v) { return (vf)((vi)v & 0x7fffffff); }
+
+/* Where either is NaN: the second operand. */
+#if defined(__AVX512F__)
+INLINE vf vf_max(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
+INLINE vf vf_min(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
+INLINE vf vf_sqrt(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
+#elif defined(__AVX2__)
+INLINE vf vf_max(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
+INLINE vf vf_min(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE vf vf_sqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
+#elif defined(__SSE2__)
+INLINE vf vf_max(vf a, vf b) { return (vf)_mm_max_ps((__m128)a, (__m128)b); }
+INLINE vf vf_min(vf a, vf b) { return (vf)_mm_min_ps((__m128)a, (__m128)b); }
+INLINE vf vf_sqrt(vf a) { return (vf)_mm_sqrt_ps((__m128)a); }
+#else
+INLINE vf vf_max(vf a, vf b) { return vf_select(a > b, a, b); }
+INLINE vf vf_min(vf a, vf b) { return vf_select(a < b, a, b); }
+#if defined(__ARM_NEON)
+INLINE vf vf_sqrt(vf a) { return (vf)vsqrtq_f32((float32x4_t)a); }
+#else
+INLINE vf vf_sqrt(vf a)
+{
+  for (int i = 0; i < LANES; i++) a[i] = sqrtf(a[i]);
+  return a;
+}
+#endif
+#endif
+
+/* The first n lanes, the others 0; and the first n lanes only.  n from 1 to LANES.  With these a tail runs the same
+ * arithmetic as the body: no scalar loops, whose contraction could differ. */
+#if defined(__AVX512F__)
+INLINE vf vf_load_part(const float *p, size_t n)
+{
+  return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+INLINE void vf_store_part(float *p, vf v, size_t n)
+{
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+}
+#else
+INLINE vf vf_load_part(const float *p, size_t n)
+{
+  vf v = {0};
+  if (n == LANES) return vf_load(p);
+  for (size_t i = 0; i < n; i++) ((float *)&v)[i] = p[i];
+  return v;
+}
+INLINE void vf_store_part(float *p, vf v, size_t n)
+{
+  if (n == LANES)
+    vf_store(p, v);
+  else
+    for (size_t i = 0; i < n; i++) p[i] = ((const float *)&v)[i];
+}
+#endif
+
+INLINE size_t part(size_t n, size_t i) { return n - i < LANES ? n - i : LANES; }
+
+INLINE vi vi_lanes(void)
+{
+  vi v;
+  for (int i = 0; i < LANES; i++) v[i] = i;
+  return v;
+}
+
+/* Lanes 0 .. n-1 are set; n may be negative or above LANES. */
+INLINE vi mask_below(int n) { return vi_lanes() < vi_splat(n); }
+
+INLINE vf vf_from_int(vi v) { return __builtin_convertvector(v, vf); }
+
+/* Halves added pairwise: a fixed tree, the same for every caller. */
+INLINE float vf_sum(vf v)
+{
+  float x[LANES];
+  memcpy(x, &v, sizeof x);
+  for (int width = LANES / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; i++) x[i] += x[i + width];
+  return x[0];
+}
+
+INLINE float vf_largest(vf v)
+{
+  float x[LANES];
+  memcpy(x, &v, sizeof x);
+  for (int width = LANES / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; i++) x[i] = x[i] > x[i + width] ? x[i] : x[i + width];
+  return x[0];
+}
+
+/* LANES x LANES transposed by log2(LANES) rounds of a perfect shuffle: round by round, row i and row i + LANES/2 are
+ * interleaved into rows 2i and 2i + 1. */
+#if defined(__AVX512F__)
+#define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif defined(__AVX2__)
+#define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#endif
+
+INLINE void transpose(vf row[LANES])
+{
+  for (int width = 1; width < LANES; width *= 2) {
+    vf next[LANES];
+    for (int i = 0; i < LANES / 2; i++) {
+      next[2 * i] = ZIP_LOW(row[i], row[i + LANES / 2]);
+      next[2 * i + 1] = ZIP_HIGH(row[i], row[i + LANES / 2]);
+    }
+    for (int i = 0; i < LANES; i++) row[i] = next[i];
+  }
+}
+
+#endif
