@@ -7,10 +7,11 @@
 
 #include "alibi/tokenizer.h"
 #include "base/error.h"
+#include "file/json.h"
 
-
-/* One row of the registry (text/CMakeLists.txt).  `open` returns ALIBI_OK with *state NULL where the parsed
- * tokenizer.json is not of its kind. */
+/* One row of the registry (text/CMakeLists.txt).  A state is immutable once made, so that threads share it.
+ * `open` gets the parsed tokenizer.json that lies at `path` and returns ALIBI_OK with *state NULL where that is not
+ * of its kind.  `encode`: *tokens from malloc, never NULL on success. */
 typedef struct tokenizer_kind {
   const char *name; /* "bytes", "bpe" */
   status (*encode)(const void *state, const unsigned char *text, size_t size, uint32_t **tokens, size_t *count,
@@ -18,7 +19,7 @@ typedef struct tokenizer_kind {
   const unsigned char *(*bytes_of)(const void *state, uint32_t token, size_t *size); /* NULL: no such token */
   uint32_t (*vocabulary)(const void *state);
   status (*save)(const void *state, const char *path, alibi_error *error); /* a tokenizer.json */
-  status (*open)(const char *path, void **state, alibi_error *error);
+  status (*open)(const json_node *root, const char *path, void **state, alibi_error *error);
   void (*free)(void *state);
 } tokenizer_kind;
 
