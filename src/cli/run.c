@@ -15,7 +15,7 @@ typedef struct general_options {
 
 static const field general_fields[] = {
     {.name = "threads", .kind = FIELD_INTEGER, .offset = offsetof(general_options, threads), .minimum = 0,
-     .maximum = 4096, .help = "threads to compute with; 0: one for each processor"},
+     .maximum = 1024, .help = "threads to compute with; 0: one for each processor"},
     {.name = "quiet", .kind = FIELD_BOOLEAN, .offset = offsetof(general_options, quiet), .maximum = 1,
      .help = "no progress and no remarks on standard error"},
 };
