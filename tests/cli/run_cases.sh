@@ -17,7 +17,7 @@ ln -s "$alibi" "$folder/bin/alibi"
 export PATH="$folder/bin:$PATH" LC_ALL=C
 cd "$folder/work" || exit 2
 
-count=0 failed=0 command= line=0 at=0 want_out= want_err= want_code=0
+count=0 failed=0 command='' line=0 at=0 want_out='' want_err='' want_code=0
 run_case() {
   [ -n "$command" ] || return
   count=$((count + 1))
@@ -39,7 +39,7 @@ run_case() {
 while IFS= read -r text || [ -n "$text" ]; do
   line=$((line + 1))
   case $text in
-    '$ '*) run_case; command=${text#'$ '} at=$line want_out= want_err= want_code=0 ;;
+    '$ '*) run_case; command=${text#'$ '} at=$line want_out='' want_err='' want_code=0 ;;
     '1|'*) text=${text#'1|'}; want_out+="${text# }"$'\n' ;;
     '2|'*) text=${text#'2|'}; want_err+="${text# }"$'\n' ;;
     '= '*) want_code=${text#'= '} ;;
