@@ -391,7 +391,7 @@ status node_parse(const char *text, size_t size, const char *what, json_node **r
     r.reals_only = true;
     value = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, &why);
   }
-  if (!value && json_error_code(&why) == json_error_out_of_memory)
+  if (!value && why.text[0] == '\0') /* jansson says nothing where an allocation failed */
     return fail(error, ALIBI_FAILED, "%s: not enough memory to read it", what);
   if (!value)
     return fail(error, ALIBI_BAD_INPUT, "%s: not valid JSON: line %d, column %d: %s", what, why.line, why.column,
