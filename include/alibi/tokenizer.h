@@ -18,7 +18,7 @@ ALIBI_API alibi_status alibi_tokenizer_new_bytes(alibi_tokenizer **tokenizer, al
 
 /* Trains a byte-level BPE on `count` texts (the pre-tokenizer is GPT-2's pattern; merges never cross it).
  * vocabulary: 256 .. 1,000,000; fewer tokens result where the texts have no more pairs that occur twice.
- * A token has at most 1024 bytes, so that a long run of one letter does not fill the vocabulary.
+ * Without a single merge it is a bytes tokenizer.  A token has at most 1024 bytes, so that a long run of one letter does not fill the vocabulary.
  * Deterministic: the most frequent pair is merged, ties by the smaller ids. */
 ALIBI_API alibi_status alibi_tokenizer_train(const char *const *texts, const size_t *sizes, size_t count,
                                              uint32_t vocabulary, alibi_tokenizer **tokenizer, alibi_error *error);

@@ -34,7 +34,10 @@ alibi_status alibi_tokenizer_train(const char *const *texts, const size_t *sizes
   *tokenizer = NULL;
   bpe *trained;
   status result = bpe_train(texts, sizes, count, vocabulary, &trained, error);
-  return result == ALIBI_OK ? wrap(&tokenizer_bpe, trained, tokenizer, error) : result;
+  if (result != ALIBI_OK) return result;
+  if (trained->merge_count > 0) return wrap(&tokenizer_bpe, trained, tokenizer, error);
+  bpe_free(trained); /* the kind that its file will open as */
+  return wrap(&tokenizer_bytes, NULL, tokenizer, error);
 }
 
 static status open_kind(const json_node *root, const char *path, alibi_tokenizer **tokenizer, alibi_error *error)
