@@ -1,7 +1,7 @@
 /* file/json.h - JSON values, read strictly and written stably.  The only room that knows jansson.
- * Reading refuses duplicate keys, more than 64 levels of nesting, and files that are not UTF-8; every message names the
- * file.  Writing keeps the order in which keys were set, and numbers with 17 digits where needed, so that
- * reading gives back the same doubles. */
+ * Reading refuses duplicate keys, more than 64 levels of nesting, and files that are not UTF-8; every message names
+ * the file.  Writing keeps the order in which keys were set, and gives each number the fewest digits that read back
+ * as the same double; a text that is not UTF-8 gets U+FFFD for the bytes that are none. */
 #ifndef FILE_JSON_H
 #define FILE_JSON_H
 
@@ -14,7 +14,15 @@
 
 typedef struct json_node json_node; /* reference-free tree: a child belongs to its parent */
 
-typedef enum node_kind { NODE_NULL, NODE_BOOLEAN, NODE_INTEGER, NODE_REAL, NODE_TEXT, NODE_ARRAY, NODE_OBJECT } node_kind;
+typedef enum node_kind {
+  NODE_NULL,
+  NODE_BOOLEAN,
+  NODE_INTEGER,
+  NODE_REAL,
+  NODE_TEXT,
+  NODE_ARRAY,
+  NODE_OBJECT
+} node_kind;
 
 /* Reading.  Free the root with node_free. */
 status node_read_file(const char *path, json_node **root, alibi_error *error);
@@ -47,7 +55,8 @@ void node_append_text(json_node *array, const char *text);
 void node_append_number(json_node *array, double value);
 void node_append_integer(json_node *array, int64_t value);
 
-status node_write_file(const json_node *root, const char *path, alibi_error *error); /* atomic, 2-space indent */
+/* Atomic; 2-space indent, an array of numbers on one line. */
+status node_write_file(const json_node *root, const char *path, alibi_error *error);
 char *node_to_text(const json_node *root);                                           /* compact; free() it */
 
 /* A table of fields to and from an object: node_set_fields adds every field; node_get_fields sets the fields

@@ -34,7 +34,8 @@ const file_tensor *safetensors_find(const safetensors_file *file, const char *na
 /* Value of a __metadata__ key, NULL when absent. */
 const char *safetensors_metadata(const safetensors_file *file, const char *key);
 
-/* Writes fp32 tensors (type TENSOR_F32) atomically.  metadata: pairs of key and value, NULL-terminated; may be NULL. */
+/* Writes fp32 tensors (type TENSOR_F32) atomically; the data begins at a multiple of 64 bytes.  metadata: pairs of
+ * key and value, NULL-terminated; may be NULL. */
 status safetensors_write(const char *path, const file_tensor *tensors, size_t count, const char *const *metadata,
                          alibi_error *error);
 
