@@ -8,7 +8,7 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 
 generator=()
 if [ ! -e "$folder/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
-if [ ! -e "$folder/CMakeCache.txt" ] || [ $# -gt 0 ]; then
+if ! { [ -e "$folder/build.ninja" ] || [ -e "$folder/Makefile" ]; } || [ $# -gt 0 ]; then
   log=$(mktemp)
   trap 'rm -f "$log"' EXIT
   cmake -S "$source" -B "$folder" "${generator[@]}" "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }

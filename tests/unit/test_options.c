@@ -1,0 +1,207 @@
+/* Command lines against tables of fields that no command has together: prefixes, switches that start on, texts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/options.h" /* before cmocka, whose macro is called fail too */
+
+#include <cmocka.h>
+
+typedef struct settings {
+  int64_t layers;
+  double rate;
+  bool qk_norm;
+  int activation;
+  char name[FIELD_TEXT_SIZE];
+} settings;
+
+static const char *const activations[] = {"gelu", "gelu-tanh", "relu-squared-with-a-long-name", NULL};
+static const field settings_fields[] = {
+    {.name = "layers", .kind = FIELD_INTEGER, .offset = offsetof(settings, layers), .minimum = 1, .maximum = 1024,
+     .initial = 4, .help = "blocks"},
+    {.name = "learning_rate", .kind = FIELD_REAL, .offset = offsetof(settings, rate), .minimum = 0, .maximum = 1e300,
+     .initial = 0.006, .help = "peak learning rate"},
+    {.name = "qk_norm", .kind = FIELD_BOOLEAN, .offset = offsetof(settings, qk_norm), .maximum = 1, .initial = 1,
+     .help = "normalise queries and keys"},
+    {.name = "activation", .kind = FIELD_CHOICE, .offset = offsetof(settings, activation), .maximum = 2,
+     .choices = activations, .initial = 1, .help = "of the feed-forward layer"},
+    {.name = "name", .kind = FIELD_TEXT, .offset = offsetof(settings, name), .initial_text = "small", .help = "a name"},
+};
+
+static settings plain, prefixed;
+static const char *out, *lengths;
+static command_line line;
+static const command trainer = {.name = "fit", .summary = "Fits.", .operands = "TEXT..."};
+static alibi_error error;
+
+/* Parses the words of one text, which are separated by single spaces. */
+static status parse(const char *text)
+{
+  static char words[1024];
+  static char *arguments[64];
+  command_line_free(&line);
+  out = "out";
+  lengths = NULL;
+  command_add_group(&line, "Model", (field_table)FIELD_TABLE(settings_fields), &plain, "");
+  command_add_group(&line, "ALiBi", (field_table)FIELD_TABLE(settings_fields), &prefixed, "alibi-");
+  command_add_text(&line, "out", "DIR", &out, "folder of the report");
+  command_add_text(&line, "test_lengths", "LIST", &lengths, "lengths, separated by commas");
+  snprintf(words, sizeof words, "%s", text);
+  int count = 0;
+  for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) arguments[count++] = word;
+  alibi_error_init(&error);
+  return command_line_parse(&line, &trainer, count, arguments, &error);
+}
+
+static void refuse(const char *text, const char *sentence)
+{
+  assert_int_equal(parse(text), ALIBI_INVALID);
+  assert_string_equal(error.message, sentence);
+}
+
+static void every_kind_in_both_spellings(void **unused)
+{
+  (void)unused;
+  assert_int_equal(parse("--layers 8 --learning-rate=1e-3 --activation gelu --name=big a.txt --no-qk-norm b.txt"), ALIBI_OK);
+  assert_int_equal(plain.layers, 8);
+  assert_true(plain.rate == 1e-3);
+  assert_int_equal(plain.activation, 0);
+  assert_string_equal(plain.name, "big");
+  assert_false(plain.qk_norm);
+  assert_int_equal(line.operand_count, 2);
+  assert_string_equal(line.operands[0], "a.txt");
+  assert_string_equal(line.operands[1], "b.txt");
+  assert_int_equal(prefixed.layers, 4); /* the other group keeps its own */
+  assert_true(prefixed.qk_norm);
+}
+
+static void prefixes_name_their_group(void **unused)
+{
+  (void)unused;
+  assert_int_equal(parse("--alibi-layers 2 --no-alibi-qk-norm"), ALIBI_OK);
+  assert_int_equal(prefixed.layers, 2);
+  assert_int_equal(plain.layers, 4);
+  assert_false(prefixed.qk_norm);
+  assert_true(command_line_given(&line, &prefixed, "layers"));
+  assert_true(command_line_given(&line, &prefixed, "qk_norm"));
+  assert_false(command_line_given(&line, &plain, "layers"));
+}
+
+static void texts_have_any_length(void **unused)
+{
+  (void)unused;
+  assert_int_equal(parse("--test-lengths 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28"),
+                   ALIBI_OK);
+  assert_int_equal(strlen(lengths), 74);
+  assert_string_equal(out, "out");
+  assert_true(command_line_given(&line, &lengths, "test_lengths"));
+  assert_false(command_line_given(&line, &out, "out"));
+  assert_int_equal(parse("--out=--odd"), ALIBI_OK);
+  assert_string_equal(out, "--odd");
+  refuse("--out=", "--out: expected DIR, found an empty text");
+  refuse("--out a --out b", "--out: given more than once");
+}
+
+static void two_dashes_end_options(void **unused)
+{
+  (void)unused;
+  assert_int_equal(parse("--layers 2 -- --layers -"), ALIBI_OK);
+  assert_int_equal(line.operand_count, 2);
+  assert_string_equal(line.operands[0], "--layers");
+  assert_string_equal(line.operands[1], "-");
+}
+
+static void slips_are_named_and_the_near_name_suggested(void **unused)
+{
+  (void)unused;
+  refuse("--layer 3", "fit: unknown option --layer; did you mean --layers?");
+  refuse("--lyaers 3", "fit: unknown option --lyaers; did you mean --layers?");
+  refuse("--act gelu", "fit: unknown option --act; did you mean --activation?");
+  refuse("--no-qk-nrom", "fit: unknown option --no-qk-nrom; did you mean --no-qk-norm?");
+  refuse("--test-length 3", "fit: unknown option --test-length; did you mean --test-lengths?");
+  refuse("--qk_norm", "fit: unknown option --qk_norm; did you mean --qk-norm?");
+  refuse("--epochs=3", "fit: unknown option --epochs; alibi fit --help lists the options");
+  refuse("--layers 0", "--layers: expected an integer from 1 to 1024, found 0");
+  refuse("--activation swish",
+         "--activation: expected one of gelu, gelu-tanh, relu-squared-with-a-long-name, found 'swish'");
+  refuse("--alibi-layers x", "--alibi-layers: expected an integer from 1 to 1024, found 'x'");
+}
+
+static void no_word_breaks_the_parser(void **unused)
+{
+  (void)unused;
+  char word[400];
+  memset(word, 'x', sizeof word - 1);
+  word[0] = word[1] = '-';
+  word[sizeof word - 1] = '\0';
+  assert_int_equal(parse(word), ALIBI_INVALID); /* longer than any name */
+  assert_int_equal(parse("--="), ALIBI_INVALID);
+  assert_int_equal(parse("-=x"), ALIBI_INVALID);
+  assert_int_equal(parse("---layers 3"), ALIBI_INVALID);
+  char *empty[] = {""};
+  command_line_free(&line);
+  assert_int_equal(command_line_parse(&line, &trainer, 1, empty, &error), ALIBI_OK);
+  assert_int_equal(line.operand_count, 1);
+}
+
+static void help_shows_defaults_ranges_and_choices(void **unused)
+{
+  (void)unused;
+  assert_int_equal(parse(""), ALIBI_OK);
+  char *text = NULL;
+  size_t size;
+  FILE *stream = open_memstream(&text, &size);
+  assert_non_null(stream);
+  command_help(&trainer, &line, stream);
+  fclose(stream);
+  static const char *const parts[] = {
+      "usage: alibi fit [options] TEXT...\n",
+      "  --out DIR                   folder of the report (default out)\n",
+      "  --test-lengths LIST         lengths, separated by commas\n",
+      "  --layers N                  blocks (1 to 1024, default 4)\n",
+      "  --learning-rate X           peak learning rate (at least 0, default 0.006)\n",
+      "  --[no-]qk-norm              normalise queries and keys (default on)\n",
+      "  --activation NAME           of the feed-forward layer (gelu, gelu-tanh,\n",
+      ",\n                              relu-squared-with-a-long-name; default gelu-tanh)\n",
+      "\nALiBi:\n  --alibi-layers N ",
+  };
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+    if (!strstr(text, parts[i])) fail_msg("--help lacks: %s\nin:\n%s", parts[i], text);
+  free(text);
+}
+
+static void exit_codes_are_the_documented_ones(void **unused)
+{
+  (void)unused;
+  static const struct {
+    status s;
+    int code;
+  } rows[] = {{ALIBI_OK, 0}, {ALIBI_FAILED, 1}, {ALIBI_INVALID, 2}, {ALIBI_BAD_INPUT, 3}, {ALIBI_CANCELLED, 130}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) assert_int_equal(command_exit_code(rows[i].s), rows[i].code);
+}
+
+static int free_line(void **unused)
+{
+  (void)unused;
+  command_line_free(&line);
+  return 0;
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_kind_in_both_spellings),
+      cmocka_unit_test(prefixes_name_their_group),
+      cmocka_unit_test(texts_have_any_length),
+      cmocka_unit_test(two_dashes_end_options),
+      cmocka_unit_test(slips_are_named_and_the_near_name_suggested),
+      cmocka_unit_test(no_word_breaks_the_parser),
+      cmocka_unit_test(help_shows_defaults_ranges_and_choices),
+      cmocka_unit_test(exit_codes_are_the_documented_ones),
+  };
+  return cmocka_run_group_tests(tests, NULL, free_line);
+}
