@@ -105,6 +105,9 @@ static size_t utf8_length(const unsigned char *text)
 static char *copy_text(const char *text)
 {
   static const char replacement[] = "\xEF\xBF\xBD";
+  const char *good = text;
+  for (size_t length; *good && (length = utf8_length((const unsigned char *)good)) > 0;) good += length;
+  if (!*good) return strdup(text);
   char *copy = malloc(size_add(size_mul(strlen(text), 3), 1));
   if (!copy) return NULL;
   char *to = copy;
