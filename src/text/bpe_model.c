@@ -2,6 +2,7 @@
  * to ids can borrow them. */
 #include "text/bpe_model.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +82,9 @@ status bpe_set_token(bpe *b, size_t id, bpe_token left, bpe_token right, alibi_e
   TRY(take_bytes(b, size, &bytes, error));
   join(bytes, left, right);
   TRY(piece_map_add(&b->by_bytes, bytes, size, &entry, error));
+  assert(entry->length == 0); /* else the bytes belong to another token */
   entry->value = id;
+  entry->length = 1;
   b->tokens[id] = (bpe_token){bytes, size};
   if (id == b->token_count) b->token_count++;
 done:

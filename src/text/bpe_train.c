@@ -189,43 +189,11 @@ done:
   return result;
 }
 
-/* "aaa" is one merge of a a, at its left end.  Places come from the left unless a token came about twice, by
- * two merges with the same spelling; then a pair of equal symbols has to be put in order. */
-static int compare_places(const void *a, const void *b)
-{
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return x < y ? -1 : x > y;
-}
-
-static status put_in_order(trainer *t, pair_places *pair, alibi_error *error)
-{
-  size_t count = 0;
-  bool ordered = true;
-  for (uint32_t at = pair->first; at != NONE; at = t->places[at].after, count++)
-    if (t->places[at].before != NONE && t->places[at].before > at) ordered = false;
-  if (ordered) return ALIBI_OK;
-  uint32_t *order;
-  status result = memory_new(&order, count, sizeof *order, "the places of a pair", error);
-  if (result != ALIBI_OK) return result;
-  size_t i = 0;
-  for (uint32_t at = pair->first; at != NONE; at = t->places[at].after) order[i++] = at;
-  qsort(order, count, sizeof *order, compare_places);
-  for (i = 0; i < count; i++) {
-    t->places[order[i]].before = i == 0 ? NONE : order[i - 1];
-    t->places[order[i]].after = i + 1 == count ? NONE : order[i + 1];
-  }
-  pair->first = order[0];
-  pair->last = order[count - 1];
-  memory_free(order);
-  return ALIBI_OK;
-}
-
-/* Replaces the pair by `merged` wherever it is. */
+/* Replaces the pair by `merged` wherever it is, from the left ("aaa" is one merge of a a, at its left end): the places of
+ * a pair all come about in the merge that makes its younger symbol, and that goes from left to right. */
 static status merge_everywhere(trainer *t, uint32_t index, uint32_t merged, alibi_error *error)
 {
   status result = ALIBI_OK;
-  uint64_t key = t->pairs[index].key;
-  if (key >> 32 == (key & UINT32_MAX)) TRY(put_in_order(t, &t->pairs[index], error));
   while (t->pairs[index].first != NONE) {
     uint32_t at = t->pairs[index].first;
     place *p = &t->places[at], *gone = &t->places[p->right];
@@ -260,16 +228,12 @@ static status train(trainer *t, uint32_t vocabulary, alibi_error *error)
     uint32_t left = (uint32_t)(best.key >> 32), right = (uint32_t)best.key;
     const bpe_token left_token = model->tokens[left], right_token = model->tokens[right];
     if (left_token.size + right_token.size > MAXIMUM_TOKEN) continue;
-    int64_t merged;
-    TRY(bpe_find_joined(model, left_token, right_token, &merged, error));
-    if (merged < 0) {
-      merged = (int64_t)model->token_count;
-      TRY(bpe_set_token(model, model->token_count, left_token, right_token, error));
-    }
-    /* A token that came about a second time may meet a neighbour it was merged with before: same merge, same rank. */
-    if (pair_map_find(&model->ranks, best.key) == PAIR_ABSENT)
-      TRY(bpe_add_merge(model, left, right, (uint32_t)merged, error));
-    TRY(merge_everywhere(t, best.pair, (uint32_t)merged, error));
+    /* The spelling is new.  Two places that spell the same, with no symbol that reaches across their ends, have gone
+     * through the same merges; so if another token had this spelling, this place would have become it. */
+    uint32_t merged = (uint32_t)model->token_count;
+    TRY(bpe_set_token(model, merged, left_token, right_token, error));
+    TRY(bpe_add_merge(model, left, right, merged, error));
+    TRY(merge_everywhere(t, best.pair, merged, error));
   }
 done:
   return result;

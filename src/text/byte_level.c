@@ -26,7 +26,7 @@ static int next_byte(const char **text)
   unsigned character = p[0];
   size_t width = 1;
   if (p[0] >= 0x80) {
-    if ((p[0] & 0xe0) != 0xc0 || (p[1] & 0xc0) != 0x80) return -1;
+    if (p[0] < 0xc2 || p[0] > 0xdf || (p[1] & 0xc0) != 0x80) return -1; /* every byte's character has two at most */
     character = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
     width = 2;
   }
