@@ -1,0 +1,65 @@
+/* results.csv: one row a measured (or impossible) point, quoted as RFC 4180 says, lines ended by LF. */
+#include "report/drawing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void add_quoted(draft *d, const char *s)
+{
+  draft clean = {0};
+  draft_add_clean(&clean, s);
+  char *text = draft_take(&clean);
+  if (!text) {
+    d->failed = true;
+    return;
+  }
+  bool quotes = strpbrk(text, ",\"") != NULL || text[0] == ' ' || (text[0] && text[strlen(text) - 1] == ' ');
+  if (quotes) draft_put(d, "\"", 1);
+  for (const char *c = text; *c; c++) draft_put(d, *c == '"' ? "\"\"" : c, *c == '"' ? 2 : 1);
+  if (quotes) draft_put(d, "\"", 1);
+  free(text);
+}
+
+static void add_number(draft *d, double value)
+{
+  char text[40];
+  number_exact(value, text, sizeof text);
+  draft_add(d, ",%s", text);
+}
+
+static void add_row(draft *d, const method_result *m, const curve *c, const curve_point *p)
+{
+  add_quoted(d, m->name);
+  draft_put(d, ",", 1);
+  add_quoted(d, m->role);
+  draft_add(d, ",%lld,", (long long)m->train_length);
+  add_quoted(d, c->protocol);
+  draft_put(d, ",", 1);
+  add_quoted(d, c->extend);
+  draft_add(d, ",%lld", (long long)p->length);
+  if (p->error[0]) {
+    draft_add(d, ",,,,,,");
+    add_quoted(d, p->error);
+  } else {
+    add_number(d, p->perplexity);
+    add_number(d, p->standard_error);
+    add_number(d, p->bits_per_byte);
+    add_number(d, p->nll);
+    draft_add(d, ",%lld,", (long long)p->tokens);
+  }
+  draft_put(d, "\n", 1);
+}
+
+status results_write_csv(const study_results *results, const char *directory, alibi_error *error)
+{
+  draft d = {0};
+  draft_add(&d,
+            "method,role,train_length,protocol,extend,length,perplexity,standard_error,bits_per_byte,nll,tokens,"
+            "error\n");
+  for (size_t i = 0; i < results->method_count; i++) {
+    const method_result *m = &results->methods[i];
+    for (size_t j = 0; j < m->curve_count; j++)
+      for (size_t k = 0; k < m->curves[j].count; k++) add_row(&d, m, &m->curves[j], &m->curves[j].points[k]);
+  }
+  return draft_write(&d, directory, "results.csv", error);
+}

@@ -1,0 +1,446 @@
+/* report.html: one page that stands alone (style and pictures inside, nothing fetched, no script) and goes from
+ * the answer to the details.  Every text from outside passes draft_add_escaped. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system.h"
+#include "report/drawing.h"
+#include "report/html_style.h"
+
+enum { PROTOCOLS = 8, LOSS_POINTS = 240, NOTES = 64 };
+
+/* What could not be done, numbered over the whole page: a method's first sentence stands for its others, which
+ * differ in the length only. */
+typedef struct notes {
+  const method_result *method[NOTES];
+  const char *sentence[NOTES];
+  size_t count;
+} notes;
+
+static size_t note_number(notes *n, const series *line, const char *sentence)
+{
+  for (size_t i = 0; i < n->count; i++)
+    if (n->method[i] == line->method) return i + 1;
+  if (n->count == NOTES) return NOTES;
+  n->method[n->count] = line->method;
+  n->sentence[n->count++] = sentence;
+  return n->count;
+}
+
+static void add_element(draft *d, const char *open, const char *text, const char *close)
+{
+  if (!text || !text[0]) return;
+  draft_add(d, "%s", open);
+  draft_add_escaped(d, text);
+  draft_add(d, "%s\n", close);
+}
+
+static void add_seconds(draft *d, double seconds)
+{
+  if (!isfinite(seconds)) draft_add(d, "-");
+  else if (seconds < 100) draft_add(d, "%.1f s", seconds);
+  else if (seconds < 3600) draft_add(d, "%.0f min %.0f s", floor(seconds / 60), floor(fmod(seconds, 60)));
+  else draft_add(d, "%.0f h %.0f min", floor(seconds / 3600), floor(fmod(seconds, 3600) / 60));
+}
+
+/* gnuplot's picture as part of the page.  Its outer tag is replaced: names of XML namespaces mean nothing in HTML.
+ * false: there is no picture, or it holds what no picture of ours does. */
+static bool add_drawn(draft *d, const char *directory, const char *label)
+{
+  mapped_file file = {0};
+  char *path = path_join(directory, "curves.svg"), *text = NULL;
+  bool added = false;
+  if (path && mapped_file_open(path, &file, NULL) == ALIBI_OK) {
+    text = malloc(file.size + 1);
+    if (text) memcpy(text, file.data, file.size);
+    if (text) text[file.size] = '\0';
+    mapped_file_close(&file);
+  }
+  free(path);
+  char *start = text ? strstr(text, "<svg") : NULL, *body = start ? strchr(start, '>') : NULL;
+  char *end = body ? strstr(body, "</svg>") : NULL, *box = start ? strstr(start, "viewBox=\"") : NULL;
+  static const char *const foreign[] = {"<script",     "<image",  "<foreignObject",
+                                        "javascript:", "href=\"", "href='h"};
+  for (size_t i = 0; end && i < sizeof foreign / sizeof foreign[0]; i++)
+    if (strstr(body, foreign[i])) end = NULL;
+  double width = 0, height = 0;
+  if (end && box && box < body && sscanf(box, "viewBox=\"0 0 %lf %lf\"", &width, &height) == 2) {
+    draft_add(d, "<svg viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"", width, height);
+    draft_add_escaped(d, label);
+    draft_add(d, "\">");
+    char *description = strstr(body, "</desc>"); /* title and maker of the file */
+    if (description && description < end) body = description + strlen("</desc>") - 1;
+    draft_put(d, body + 1, (size_t)(end - body - 1));
+    draft_add(d, "</svg>\n");
+    added = true;
+  }
+  free(text);
+  return added;
+}
+
+/* Without gnuplot: the same curves, drawn here. */
+static void add_protocol_chart(draft *d, const study_results *results, const char *protocol)
+{
+  size_t count = 0, ticks = 0;
+  series *list = series_list(results, protocol, &count);
+  int64_t *lengths = length_list(results, protocol, &ticks);
+  chart_line *lines = calloc(count ? count : 1, sizeof *lines);
+  double *numbers = calloc(2 * count * ticks + ticks + 1, sizeof *numbers), *next = numbers;
+  if (!list || !lengths || !lines || !numbers) {
+    d->failed = d->failed || count > 0;
+    goto done;
+  }
+  for (size_t i = 0; i < ticks; i++) *next++ = (double)lengths[i];
+  for (size_t i = 0; i < count; i++) {
+    double *x = next, *y = next + ticks;
+    next += 2 * ticks;
+    for (size_t j = 0; j < ticks; j++) {
+      const curve_point *p = curve_find_point(list[i].curve, lengths[j]);
+      x[j] = (double)lengths[j];
+      y[j] = point_measured(p) ? p->perplexity : NAN;
+    }
+    lines[i] =
+        (chart_line){list[i].label, list[i].colour, list[i].dash, list[i].main_method ? 5 : 2.2, x, y, ticks};
+  }
+  draft_add(d, "<figure>\n");
+  draft_chart(d, &(chart){protocol_title(protocol), "tokens read at once", "perplexity (lower is better)", true,
+                          numbers, ticks, (double)results->train_length, lines, count});
+  draft_add(d, "</figure>\n");
+done:
+  free(list);
+  free(lengths);
+  free(lines);
+  free(numbers);
+}
+
+static void add_picture(draft *d, const study_results *results, const char *directory, const char **protocols,
+                        size_t count)
+{
+  draft drawn = {0};
+  if (add_drawn(&drawn, directory, results->question ? results->question : "perplexity by length")) {
+    draft_add(d, "<figure class=\"drawn\">\n");
+    draft_put(d, drawn.data, drawn.used);
+    draft_add(d,
+              "<figcaption>Perplexity by the number of tokens read at once, both axes logarithmic. A flat line "
+              "means that "
+              "the method keeps working on texts longer than those it was trained on.</figcaption>\n</figure>\n");
+  } else {
+    for (size_t i = 0; i < count && i < 2; i++) add_protocol_chart(d, results, protocols[i]);
+  }
+  free(draft_take(&drawn));
+}
+
+static const char *ratio_class(double ratio)
+{
+  return ratio <= 1.02 ? "good" : ratio <= 1.1 ? "near" : ratio <= 1.5 ? "worse" : ratio <= 2.5 ? "bad" : "broken";
+}
+
+static void add_cell(draft *d, const study_results *results, const series *line, int64_t length, notes *n)
+{
+  const curve_point *p = curve_find_point(line->curve, length);
+  const curve_point *own = curve_find_point(line->curve, line->method->train_length);
+  const char *here = length == results->train_length ? " here" : "";
+  char number[40];
+  if (!p) {
+    draft_add(d, "<td class=\"none%s\">not measured</td>", here);
+    return;
+  }
+  if (p->error[0]) {
+    size_t note = note_number(n, line, p->error);
+    draft_add(d, "<td class=\"none%s\" title=\"", here);
+    draft_add_escaped(d, p->error);
+    draft_add(d, "\">impossible<sup><a href=\"#note%zu\">%zu</a></sup></td>", note, note);
+    return;
+  }
+  if (!point_measured(p)) {
+    draft_add(d, "<td class=\"none%s\">not a finite number</td>", here);
+    return;
+  }
+  bool compare = point_measured(own) && length != line->method->train_length;
+  double ratio = compare ? p->perplexity / own->perplexity : 1;
+  bool beyond = compare && length > line->method->train_length;
+  number_short(p->perplexity, number, sizeof number);
+  draft_add(d, "<td class=\"%s%s\">%s", beyond ? ratio_class(ratio) : "", here, number);
+  if (isfinite(p->standard_error))
+    draft_add(d, "<span class=\"error\"> &plusmn;&nbsp;%.2f</span>", p->standard_error);
+  if (compare) draft_add(d, "<small>%.2f times</small>", ratio);
+  if (length == line->method->train_length) draft_add(d, "<small>trained here</small>");
+  draft_add(d, "</td>");
+}
+
+static void add_key(draft *d, const char *colour, bool dashed, bool heavy)
+{
+  draft_add(d, "<span class=\"key%s%s\" style=\"border-color:%s\"></span>", dashed ? " dashed" : "",
+            heavy ? " heavy" : "", colour);
+}
+
+static void add_table(draft *d, const study_results *results, const char *protocol, notes *n)
+{
+  size_t count = 0, length_count = 0;
+  series *lines = series_list(results, protocol, &count);
+  int64_t *lengths = length_list(results, protocol, &length_count);
+  int64_t tokens = 0;
+  if (!lines || !lengths) {
+    d->failed = d->failed || count > 0;
+    goto done;
+  }
+  draft_add(d, "<h3>");
+  draft_add_escaped(d, protocol_title(protocol));
+  draft_add(d, " <span class=\"soft\">(");
+  draft_add_escaped(d, protocol);
+  draft_add(d, ")</span></h3>\n");
+  add_element(d, "<p>", protocol_meaning(protocol), "</p>");
+  draft_add(d, "<div class=\"scroll\"><table class=\"wide\"><thead><tr><th>method</th>");
+  for (size_t i = 0; i < length_count; i++) {
+    bool here = lengths[i] == results->train_length;
+    draft_add(d, "<th%s>%lld", here ? " class=\"here\"" : "", (long long)lengths[i]);
+    if (results->train_length > 0 && !here)
+      draft_add(d, "<small>%.3g&times; as long</small>", (double)lengths[i] / (double)results->train_length);
+    draft_add(d, "%s</th>", here ? "<small>training length</small>" : "");
+  }
+  draft_add(d, "</tr></thead>\n<tbody>\n");
+  for (size_t i = 0; i < count; i++) {
+    draft_add(d, "<tr%s><td>", lines[i].main_method ? " class=\"main\"" : "");
+    add_key(d, lines[i].colour, lines[i].dash > 0, lines[i].main_method);
+    draft_add_escaped(d, lines[i].label);
+    draft_add(d, "</td>");
+    for (size_t j = 0; j < length_count; j++) {
+      const curve_point *p = curve_find_point(lines[i].curve, lengths[j]);
+      add_cell(d, results, &lines[i], lengths[j], n);
+      if (p && p->tokens > tokens) tokens = p->tokens;
+    }
+    draft_add(d, "</tr>\n");
+  }
+  char grouped[64];
+  number_grouped((double)tokens, grouped, sizeof grouped);
+  draft_add(
+      d,
+      "</tbody></table></div>\n<p class=\"foot\">Perplexity, lower is better, over up to %s predicted tokens a "
+      "cell, "
+      "&plusmn; its standard error; below it, how many times the method&#39;s own perplexity at its training "
+      "length it is.</p>\n",
+      grouped);
+done:
+  free(lines);
+  free(lengths);
+}
+
+static void add_tables(draft *d, const study_results *results, const char **protocols, size_t count)
+{
+  notes n = {.count = 0};
+  if (count == 0) return;
+  draft_add(
+      d,
+      "<h2>The numbers</h2>\n<p class=\"scale\"><span>Compared with the same method at its training length:</span>"
+      "<span><i class=\"good\"></i>at most 2 %% worse</span><span><i class=\"near\"></i>up to 10 %% worse</span>"
+      "<span><i class=\"worse\"></i>up to 1.5 times</span><span><i class=\"bad\"></i>up to 2.5 times</span>"
+      "<span><i class=\"broken\"></i>beyond that</span></p>\n");
+  for (size_t i = 0; i < count; i++) add_table(d, results, protocols[i], &n);
+  if (n.count) draft_add(d, "<ol class=\"foot\">\n");
+  for (size_t i = 0; i < n.count; i++) {
+    draft_add(d, "<li id=\"note%zu\">", i + 1);
+    draft_add_escaped(d, n.sentence[i]);
+    draft_add(d, "</li>\n");
+  }
+  if (n.count) draft_add(d, "</ol>\n");
+}
+
+static void add_number(draft *d, double value)
+{
+  char text[64];
+  number_grouped(value, text, sizeof text);
+  draft_add(d, "<td>%s", text);
+}
+
+/* How many methods of the same name stand before it: a rival that is also a method is drawn dashed. */
+static int earlier_namesakes(const study_results *results, size_t index)
+{
+  int count = 0;
+  for (size_t i = 0; i < index; i++) count += strcmp(results->methods[i].name, results->methods[index].name) == 0;
+  return count;
+}
+
+static void add_costs(draft *d, const study_results *results)
+{
+  double fastest = 0;
+  if (results->method_count == 0) return;
+  for (size_t i = 0; i < results->method_count; i++)
+    if (results->methods[i].train_tokens_per_second > fastest)
+      fastest = results->methods[i].train_tokens_per_second;
+  draft_add(d, "<h2>What each method costs</h2>\n<div class=\"scroll\"><table class=\"wide "
+               "costs\"><thead><tr><th>method</th><th>trained at"
+               "<small>tokens</small></th><th>parameters</th><th>training<small>time</small></th><th>training"
+               "<small>tokens a second</small></th><th>reading<small>tokens a second</small></th>"
+               "<th>peak memory<small>MiB</small></th><th>final loss<small>nats a "
+               "token</small></th></tr></thead>\n<tbody>\n");
+  for (size_t i = 0; i < results->method_count; i++) {
+    const method_result *m = &results->methods[i];
+    bool heavy = strcmp(m->name, "alibi") == 0, again = earlier_namesakes(results, i) > 0;
+    char label[2 * RESULT_NAME_SIZE];
+    method_label(results, m, "", label, sizeof label);
+    draft_add(d, "<tr%s><td>", heavy ? " class=\"main\"" : "");
+    add_key(d, method_colour(results, m->name), again, heavy && !again);
+    draft_add_escaped(d, label);
+    draft_add(d, "</td>");
+    add_number(d, (double)m->train_length);
+    draft_add(d, "</td>");
+    add_number(d, (double)m->parameters);
+    draft_add(d, "</td><td>");
+    add_seconds(d, m->train_seconds);
+    draft_add(d, "</td>");
+    add_number(d, m->train_tokens_per_second);
+    if (fastest > 0 && m->train_tokens_per_second > 0)
+      draft_add(d, "<span class=\"bar\" style=\"width:%.1f%%\"></span>",
+                100 * m->train_tokens_per_second / fastest);
+    draft_add(d, "</td>");
+    add_number(d, m->evaluate_tokens_per_second);
+    draft_add(d, "</td>");
+    if (m->peak_memory_bytes > 0) draft_add(d, "<td>%.1f</td>", (double)m->peak_memory_bytes / (1024.0 * 1024.0));
+    else draft_add(d, "<td>-</td>");
+    if (isfinite(m->final_loss)) draft_add(d, "<td>%.3f</td></tr>\n", m->final_loss);
+    else draft_add(d, "<td>-</td></tr>\n");
+  }
+  draft_add(d, "</tbody></table></div>\n<p class=\"foot\">Each method ran in a process of its own, so its peak "
+               "memory is its own. "
+               "Training speed was measured with the machine to itself.</p>\n");
+}
+
+/* At most LOSS_POINTS means over neighbouring losses, so that the line stays readable and the page small. */
+static size_t thin_losses(const method_result *m, double *x, double *y)
+{
+  size_t each = (m->loss_count + LOSS_POINTS - 1) / LOSS_POINTS, count = 0;
+  for (size_t i = 0; each > 0 && i < m->loss_count; i += each) {
+    size_t end = i + each < m->loss_count ? i + each : m->loss_count;
+    double sum = 0;
+    for (size_t j = i; j < end; j++) sum += m->losses[j];
+    x[count] = (double)(m->loss_every > 0 ? m->loss_every : 1) * ((double)i + (double)(end - i) / 2);
+    y[count++] = sum / (double)(end - i);
+  }
+  return count;
+}
+
+static void add_losses(draft *d, const study_results *results)
+{
+  size_t count = 0, ticks = 0;
+  double last = 0, tick[12];
+  chart_line *lines = calloc(results->method_count + 1, sizeof *lines);
+  double *numbers = calloc(2 * LOSS_POINTS * (results->method_count + 1), sizeof *numbers);
+  char(*labels)[2 * RESULT_NAME_SIZE] = calloc(results->method_count + 1, sizeof *labels);
+  for (size_t i = 0; lines && numbers && labels && i < results->method_count; i++) {
+    const method_result *m = &results->methods[i];
+    double *x = numbers + 2 * LOSS_POINTS * i, *y = x + LOSS_POINTS;
+    size_t points = thin_losses(m, x, y);
+    int again = earlier_namesakes(results, i);
+    if (points == 0) continue;
+    if (x[points - 1] > last) last = x[points - 1];
+    method_label(results, m, "", labels[i], sizeof labels[i]);
+    lines[count++] = (chart_line){labels[i], method_colour(results, m->name),
+                                  again,     strcmp(m->name, "alibi") == 0 && !again ? 2.6 : 1.4,
+                                  x,         y,
+                                  points};
+  }
+  double step = last > 0 ? pow(10, floor(log10(last / 2))) : 1;
+  if (last / step > 10) step *= 5;
+  for (double at = 0; at <= last && ticks < 12; at += step) tick[ticks++] = at;
+  if (count) {
+    draft_add(d, "<h2>How training went</h2>\n<figure>\n");
+    draft_chart(d, &(chart){"Training loss", "step", "nats a token", false, tick, ticks, NAN, lines, count});
+    draft_add(d, "<figcaption>Mean loss over neighbouring steps; the methods start from the same seed and see the "
+                 "same batches.</figcaption>\n</figure>\n");
+  }
+  free(lines);
+  free(numbers);
+  free(labels);
+}
+
+static void add_terms(draft *d)
+{
+  draft_add(
+      d, "<h2>What the words mean</h2>\n<dl>\n"
+         "<dt>Token</dt><dd>The piece of text that a model reads and predicts: a few letters, often a word.</dd>\n"
+         "<dt>Training length</dt><dd>How many tokens at once the model saw while it learnt. Training on short "
+         "pieces is "
+         "cheaper; the question of this page is what it costs later.</dd>\n"
+         "<dt>Position method</dt><dd>How a model knows in which order the tokens stand. Some methods know only "
+         "the positions "
+         "they were trained on; others go on to any.</dd>\n"
+         "<dt>Extension</dt><dd>A change to a trained model, made without training again, that lets its positions "
+         "reach "
+         "further; in the tables after a plus sign.</dd>\n"
+         "<dt>Perplexity</dt><dd>How many equally likely tokens the model is, on average, undecided between when "
+         "it predicts the "
+         "next one: the exponential of the mean loss. 1 is perfect; lower is better. It compares only between "
+         "models with the same "
+         "tokens.</dd>\n"
+         "<dt>Bits per byte</dt><dd>The same loss counted in bits for each byte of text, which compares between "
+         "tokenizers "
+         "too. It is in results.json and results.csv.</dd>\n"
+         "<dt>Standard error</dt><dd>How far a figure would typically be off because only so much text was "
+         "tested, estimated "
+         "from blocks of the text; twice the standard error on either side holds the true figure about 19 times "
+         "in 20. All "
+         "methods read the same text, so a difference between two of them is surer than their standard errors "
+         "suggest.</dd>\n"
+         "<dt>Seed</dt><dd>The number that fixes every random choice of a training, so that it can be repeated. "
+         "Another seed "
+         "gives slightly other figures; that is not part of the standard error.</dd>\n</dl>\n");
+}
+
+static void add_repeat(draft *d, const study_results *results)
+{
+  if (results->command || results->next_command) draft_add(d, "<h2>How to repeat it</h2>\n");
+  add_element(d, "<pre>", results->command, "</pre>");
+  if (results->next_command && results->next_command[0]) draft_add(d, "<p>A good next step:</p>\n");
+  add_element(d, "<pre>", results->next_command, "</pre>");
+  draft_add(
+      d, "<p>Beside this page lie <code>results.json</code> and <code>results.csv</code> with every number, and "
+         "<code>curves.gp</code> and <code>curves.dat</code>, from which <code>gnuplot curves.gp</code> draws the "
+         "picture again "
+         "after you changed its style.</p>\n");
+}
+
+static void add_settings(draft *d, const study_results *results)
+{
+  draft_add(d, "<h2>Every setting</h2>\n<table class=\"settings\"><tbody>\n");
+  add_element(d, "<tr><td>text</td><td>", results->text, "</td></tr>");
+  add_element(d, "<tr><td>machine</td><td>", results->machine, "</td></tr>");
+  for (size_t i = 0; i < results->setting_count; i++) {
+    draft_add(d, "<tr><td>");
+    draft_add_escaped(d, results->settings[i].name);
+    draft_add(d, "</td><td>");
+    draft_add_escaped(d, results->settings[i].value);
+    draft_add(d, "</td></tr>\n");
+  }
+  draft_add(d, "</tbody></table>\n");
+}
+
+status results_write_html(const study_results *results, const char *directory, alibi_error *error)
+{
+  draft d = {0};
+  const char *protocols[PROTOCOLS];
+  size_t count = protocol_list(results, protocols, PROTOCOLS);
+  const char *question = results->question ? results->question : "Train short, test long";
+  draft_add(&d, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+  add_element(&d, "<title>", question, "</title>");
+  draft_add(&d, "<style>\n%s</style>\n</head>\n<body>\n<main>\n", html_style);
+  add_element(&d, "<h1>", question, "</h1>");
+  add_element(&d, "<p class=\"answer\">", results->answer, "</p>");
+  add_picture(&d, results, directory, protocols, count);
+  add_element(&d, "<p class=\"rival\">", results->rival_answer, "</p>");
+  add_tables(&d, results, protocols, count);
+  add_costs(&d, results);
+  add_losses(&d, results);
+  add_terms(&d);
+  add_settings(&d, results);
+  add_repeat(&d, results);
+  draft_add(&d, "<footer>Made by alibi %s", alibi_version());
+  if (isfinite(results->seconds) && results->seconds > 0) {
+    draft_add(&d, " in ");
+    add_seconds(&d, results->seconds);
+  }
+  draft_add(&d, ".</footer>\n</main>\n</body>\n</html>\n");
+  return draft_write(&d, directory, "report.html", error);
+}
