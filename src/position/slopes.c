@@ -4,12 +4,20 @@
 
 #include "alibi/attention.h"
 #include "base/error.h"
+#include "position/slopes.h"
 
 static int power_of_two_below(int heads)
 {
   int power = 1;
   while (power <= heads / 2) power *= 2; /* not log(): it rounds down for some powers of two */
   return power;
+}
+
+double slope_of_head(int head, int heads, double max_bias, alibi_slope_rule rule)
+{
+  int first = rule == ALIBI_SLOPES_GEOMETRIC ? heads : power_of_two_below(heads);
+  if (head < first) return exp2(-max_bias * (head + 1) / first);
+  return exp2(-max_bias * (2 * (head - first) + 1) / (2.0 * first));
 }
 
 alibi_status alibi_slopes(int heads, double max_bias, alibi_slope_rule rule, double *slopes, alibi_error *error)
@@ -23,8 +31,6 @@ alibi_status alibi_slopes(int heads, double max_bias, alibi_slope_rule rule, dou
     return fail(error, ALIBI_INVALID, "slopes: rule: expected 0 (interleaved) or 1 (geometric), found %d", (int)rule);
   if (!slopes) return fail(error, ALIBI_INVALID, "slopes: expected an array for the result, found NULL");
 
-  int first = rule == ALIBI_SLOPES_GEOMETRIC ? heads : power_of_two_below(heads);
-  for (int h = 0; h < first; h++) slopes[h] = exp2(-max_bias * (h + 1) / first);
-  for (int h = first; h < heads; h++) slopes[h] = exp2(-max_bias * (2 * (h - first) + 1) / (2.0 * first));
+  for (int h = 0; h < heads; h++) slopes[h] = slope_of_head(h, heads, max_bias, rule);
   return ALIBI_OK;
 }

@@ -1,0 +1,64 @@
+/* Learned absolute positions: a table of L rows, added to the word embedding.  There is no row for position L, so a
+ * longer text cannot be read at all: the limit says so instead of inventing rows. */
+#include <stdio.h>
+
+#include "position/position.h"
+
+static size_t limit(const position_shape *shape, const void *options)
+{
+  (void)options;
+  return shape->train_length;
+}
+
+static size_t parameters(const position_shape *shape, const void *options, position_parameter *list)
+{
+  (void)options;
+  list[0] = (position_parameter){.rows = shape->train_length, .columns = shape->width, .decay = false};
+  snprintf(list[0].name, sizeof list[0].name, "position.embedding");
+  return 1;
+}
+
+static float initial(const position_shape *shape, const void *options, size_t which, size_t index, double normal)
+{
+  (void)shape, (void)options, (void)which, (void)index;
+  return (float)(0.02 * normal);
+}
+
+static void layout(const position_request *request, position_plan *plan, arena *a)
+{
+  plan->embedding = arena_floats(a, size_mul(request->length, request->shape.width));
+}
+
+static void fill(const position_request *request, position_plan *plan)
+{
+  size_t count = request->length * request->shape.width;
+  float *table = (float *)plan->embedding;
+  for (size_t i = 0; i < count; i++) table[i] = request->parameters[0][i];
+}
+
+static void backward(const position_request *request, const position_plan *plan, const position_plan_grad *grad,
+                     float *const *parameter_grads)
+{
+  (void)plan;
+  size_t count = request->length * request->shape.width;
+  for (size_t i = 0; i < count; i++) parameter_grads[0][i] += grad->embedding[i];
+}
+
+static double embedding(const position_request *request, size_t position, size_t channel)
+{
+  return request->parameters[0][position * request->shape.width + channel];
+}
+
+const position_method position_method_learned = {
+    .name = "learned",
+    .title = "learned absolute positions",
+    .formula = "x + table[pos], pos < L",
+    .source = "Gehring et al., ICML 2017",
+    .limit = limit,
+    .parameters = parameters,
+    .initial = initial,
+    .layout = layout,
+    .fill = fill,
+    .backward = backward,
+    .embedding = embedding,
+};

@@ -1,0 +1,132 @@
+/* position/position.h - the seam of position methods: one const row each, one file each.
+ *
+ * A method may act in four places: on the embedding, on queries and keys (rotation), on the scores (bias), on the
+ * scale of the scores.  It fills a `position_plan`, plain tables that the model applies without knowing the method; a
+ * method with parameters also carries gradients of the tables back to them.  Each method states its formula once more in plain
+ * double (bias, angle, embedding): the truth that the conformance suite compares with.
+ *
+ * Notation: query position i, key position j <= i, distance t = i - j, head h, pair p, trained length L. */
+#ifndef POSITION_POSITION_H
+#define POSITION_POSITION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/field.h"
+#include "base/memory.h"
+#include "kernel/kernel.h"
+
+enum { POSITION_OPTIONS_SIZE = 256, POSITION_MAX_PARAMETERS = 8 };
+
+typedef struct position_shape {
+  size_t layers, heads, head_size, width, train_length;
+} position_shape;
+
+struct position_extension;
+
+/* For which model, with which settings and parameters, how far. */
+typedef struct position_request {
+  position_shape shape;
+  const void *options;                            /* the method's own struct */
+  const float *parameters[POSITION_MAX_PARAMETERS]; /* values, in the order of the method's list */
+  size_t length;                                  /* positions 0 .. length-1 are needed; also the declared length */
+  const struct position_extension *extension;     /* NULL: as trained */
+  const void *extension_options;
+} position_request;
+
+/* What the model applies.  Pointers are NULL (or kind BIAS_NONE) where the method does not act. */
+typedef struct position_plan {
+  size_t length;
+  float embedding_scale;      /* the word embedding is multiplied by it; 1 */
+  const float *embedding;     /* [length, C] added to the scaled word embedding */
+  size_t rotary;              /* channels of each q and k head that turn; pairs are (p, p + rotary/2) */
+  const float *cosine, *sine; /* [length, rotary/2] */
+  float score_scale;          /* multiplies 1/sqrt(d); 1 */
+  bias_kind bias;
+  const float *slopes;        /* [H] BIAS_SLOPE */
+  const float *table;         /* [H, length] BIAS_DISTANCE, reversed: distance t of head h at table[(h+1)*length - 1 - t] */
+} position_plan;
+
+/* Gradients of the plan's tables, same layouts; NULL where not wanted. */
+typedef struct position_plan_grad {
+  float *embedding; /* [length, C] */
+  float *table;     /* [H, length] */
+} position_plan_grad;
+
+typedef struct position_parameter {
+  char name[FIELD_TEXT_SIZE]; /* "position.table" */
+  size_t rows, columns;
+  bool decay; /* weight decay applies */
+} position_parameter;
+
+typedef struct position_method {
+  const char *name;    /* "alibi"; files store it */
+  const char *title;   /* "ALiBi: attention with linear biases" */
+  const char *formula; /* one line */
+  const char *source;  /* paper */
+  bool relative;       /* scores depend on i - j only */
+  bool decays;         /* the tail of the bias falls, so that far keys may be skipped */
+  field_table fields;  /* of `options` */
+  size_t options_size; /* <= POSITION_OPTIONS_SIZE */
+
+  /* Everything below but layout and fill may be NULL. */
+  status (*check)(const position_shape *shape, const void *options, alibi_error *error);
+  size_t (*limit)(const position_shape *shape, const void *options); /* positions that exist; absent: no end */
+  size_t (*parameters)(const position_shape *shape, const void *options, position_parameter *list);
+  /* Initial value of element `index` of parameter `which`; `normal` is a standard normal deviate for it. */
+  float (*initial)(const position_shape *shape, const void *options, size_t which, size_t index, double normal);
+  /* Takes tables from the arena (which may be counting only) and points the plan at them. */
+  void (*layout)(const position_request *request, position_plan *plan, arena *a);
+  /* Computes the tables; run again whenever parameters changed. */
+  void (*fill)(const position_request *request, position_plan *plan);
+  /* Adds to the gradients of the parameters. */
+  void (*backward)(const position_request *request, const position_plan *plan, const position_plan_grad *grad,
+                   float *const *parameter_grads);
+
+  /* The formulas, in double. */
+  double (*bias)(const position_request *request, size_t head, size_t i, size_t j);
+  double (*angle)(const position_request *request, size_t pair, size_t position, double *magnitude);
+  double (*embedding)(const position_request *request, size_t position, size_t channel);
+} position_method;
+
+/* A way to evaluate a trained model beyond its length without training: changes rotary frequencies. */
+typedef struct position_extension {
+  const char *name;   /* "linear", "ntk", "yarn" */
+  const char *title, *formula, *source;
+  const char *method; /* the method that it extends: "rope" */
+  field_table fields;
+  size_t options_size; /* <= POSITION_OPTIONS_SIZE */
+  /* May be NULL: what the ranges of the fields cannot say. */
+  status (*check)(const position_request *request, alibi_error *error);
+  /* w_p -> w'_p, given s = request->length / L unless the options say otherwise; returns the factor on cos and sin. */
+  double (*frequencies)(const position_request *request, size_t rotary, double base, double *w);
+} position_extension;
+
+size_t position_method_count(void);
+const position_method *position_method_at(size_t index);
+const position_method *position_method_find(const char *name);
+size_t position_extension_count(void);
+const position_extension *position_extension_at(size_t index);
+const position_extension *position_extension_find(const char *method, const char *name);
+/* "alibi, sinusoidal, learned, ..." for messages; of the extensions of `method`: "linear, ntk, yarn", "" for none. */
+void position_method_names(char *text, size_t size);
+void position_extension_names(const char *method, char *text, size_t size);
+/* Find, or say which ones there are.  `option` is how the user knows it: "--position". */
+status position_method_require(const char *option, const char *name, const position_method **method,
+                               alibi_error *error);
+status position_extension_require(const char *option, const char *method, const char *name,
+                                  const position_extension **extension, alibi_error *error);
+
+/* A plan with its memory. */
+typedef struct position_tables {
+  position_plan plan;
+  arena memory;
+} position_tables;
+
+/* Checks options, limit and extension (sentences name the method), then lays out and fills. */
+status position_prepare(const position_method *method, const position_request *request, position_tables *tables,
+                        alibi_error *error);
+void position_release(position_tables *tables);
+
+#endif
