@@ -37,6 +37,7 @@ bench: build
 
 install: build
 	cmake --install $(BUILD) --prefix $(PREFIX)
+	@if [ "$$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
 
 clean:
 	cmake -E rm -rf $(BUILD)

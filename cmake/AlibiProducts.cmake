@@ -29,13 +29,16 @@ function(alibi_products)
   target_include_directories(alibi_static PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
   target_link_libraries(alibi_static PUBLIC OpenMP::OpenMP_C PkgConfig::JANSSON PkgConfig::PCRE2 m)
 
-  # -lgomp or -lomp, for programs that link the archive: `pkg-config --static alibi`.
+  # For programs that link the archive, `pkg-config --static alibi`: libgomp or libomp lies beside its compiler.
   set(OPENMP_LIBRARY "")
   foreach(name IN LISTS OpenMP_C_LIB_NAMES)
     if(name MATCHES "omp")
-      string(APPEND OPENMP_LIBRARY " -l${name}")
+      get_filename_component(place ${OpenMP_${name}_LIBRARY} DIRECTORY)
+      string(APPEND OPENMP_LIBRARY " -L${place} -l${name}")
     endif()
   endforeach()
+  # Relative, so that `cmake --install --prefix` and a moved folder stay right.
+  file(RELATIVE_PATH PREFIX_FROM_PC "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
   configure_file(${CMAKE_SOURCE_DIR}/cmake/alibi.pc.in ${CMAKE_BINARY_DIR}/alibi.pc @ONLY)
 
   add_custom_target(products DEPENDS alibi alibi_shared alibi_static)
