@@ -57,10 +57,12 @@ static void add_frame(draft *d, const chart *c, const scale *x, const scale *y)
   size_t count = axis_ticks(y->low, y->high, ticks, 24);
   for (size_t i = 0; i < count; i++) {
     double at = place(y, ticks[i]);
+    char tick[32];
+    number_tick(ticks[i], tick, sizeof tick);
     draft_add(d,
               "<path d=\"M%d %.1fH%d\" stroke=\"currentColor\" stroke-opacity=\".15\"/>"
-              "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n",
-              PLOT_LEFT, at, PLOT_RIGHT, PLOT_LEFT - 8, at + 4.5, ticks[i]);
+              "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+              PLOT_LEFT, at, PLOT_RIGHT, PLOT_LEFT - 8, at + 4.5, tick);
   }
   double bottom = PLOT_TOP + PLOT_HEIGHT;
   for (size_t i = 0; i < c->x_tick_count; i++) {

@@ -170,6 +170,19 @@ void number_grouped(double value, char *text, size_t size)
   text[used] = '\0';
 }
 
+void number_tick(double value, char *text, size_t size)
+{
+  snprintf(text, size, "%.6g", value);
+  char *plus = strstr(text, "e+");
+  if (!plus && value >= 1e6) {
+    snprintf(text, size, "%.3e", value);
+    plus = strstr(text, "e+");
+  }
+  if (!plus) return;
+  int power = atoi(plus + 2);
+  snprintf(text, size, "%.4ge%d", value / pow(10, power), power);
+}
+
 /* Names that people write in another way than the command line does; every other name stands as it is. */
 static const char *spelling(const char *name)
 {
@@ -187,9 +200,10 @@ static const char *spelling(const char *name)
 static const char *const palette[] = {"#0072B2", "#D55E00", "#009E73", "#E69F00",
                                       "#CC79A7", "#56B4E9", "#7F7F7F", "#8B5A2B"};
 
-const char *method_colour(const study_results *results, const char *name)
+const char *method_colour(const study_results *results, const char *name, int *round)
 {
-  size_t colours = sizeof palette / sizeof palette[0], next = 0;
+  size_t others = sizeof palette / sizeof palette[0] - 1, next = 0;
+  if (round) *round = 0;
   if (strcmp(name, "alibi") == 0) return palette[0];
   for (size_t i = 0; i < results->method_count; i++) {
     const char *other = results->methods[i].name;
@@ -198,7 +212,8 @@ const char *method_colour(const study_results *results, const char *name)
     if (strcmp(other, name) == 0) break;
     next += !seen;
   }
-  return palette[1 + next % (colours - 1)];
+  if (round) *round = (int)(next / others);
+  return palette[1 + next % others];
 }
 
 void method_label(const study_results *results, const method_result *m, const char *extend, char *label,
@@ -236,7 +251,7 @@ series *series_list(const study_results *results, const char *protocol, size_t *
       series *line = &lines[k++];
       line->method = m;
       line->curve = &m->curves[j];
-      line->colour = method_colour(results, m->name);
+      line->colour = method_colour(results, m->name, &line->round);
       for (series *s = lines; s < line; s++) line->dash += strcmp(s->method->name, m->name) == 0;
       line->main_method = strcmp(m->name, "alibi") == 0 && line->dash == 0;
       series_name(line, results);

@@ -39,19 +39,23 @@ void number_short(double value, char *text, size_t size);
 /* 1234567 as "1 234 567", with no-break spaces. */
 void number_grouped(double value, char *text, size_t size);
 
+/* A tick of an axis: "40", "1.5", "2e6". */
+void number_tick(double value, char *text, size_t size);
+
 /* One line of a picture, one row of a table. */
 typedef struct series {
   const method_result *method;
   const curve *curve;
   const char *colour;                    /* "#0072B2"; the same for a method and its extensions */
   int dash;                              /* 0 solid; 1, 2, 3 ... the method's other lines */
+  int round;                             /* how many methods before it had this colour */
   bool main_method;                      /* alibi as trained for the study: drawn heaviest */
   char label[2 * RESULT_NAME_SIZE + 64]; /* "RoPE + NTK", "sinusoidal, trained at 256" */
   char plain[2 * RESULT_NAME_SIZE + 64]; /* as on the command line: "rope+ntk", "sinusoidal@256" */
 } series;
 
 /* The same for a method without regard to a protocol.  extend: "" or the extension. */
-const char *method_colour(const study_results *results, const char *name);
+const char *method_colour(const study_results *results, const char *name, int *round); /* round may be NULL */
 void method_label(const study_results *results, const method_result *m, const char *extend, char *label,
                   size_t size);
 

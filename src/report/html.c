@@ -281,7 +281,7 @@ static void add_costs(draft *d, const study_results *results)
     char label[2 * RESULT_NAME_SIZE];
     method_label(results, m, "", label, sizeof label);
     draft_add(d, "<tr%s><td>", heavy ? " class=\"main\"" : "");
-    add_key(d, method_colour(results, m->name), again, heavy && !again);
+    add_key(d, method_colour(results, m->name, NULL), again, heavy && !again);
     draft_add_escaped(d, label);
     draft_add(d, "</td>");
     add_number(d, (double)m->train_length);
@@ -336,7 +336,7 @@ static void add_losses(draft *d, const study_results *results)
     if (points == 0) continue;
     if (x[points - 1] > last) last = x[points - 1];
     method_label(results, m, "", labels[i], sizeof labels[i]);
-    lines[count++] = (chart_line){labels[i], method_colour(results, m->name),
+    lines[count++] = (chart_line){labels[i], method_colour(results, m->name, NULL),
                                   again,     strcmp(m->name, "alibi") == 0 && !again ? 2.6 : 1.4,
                                   x,         y,
                                   points};

@@ -115,6 +115,7 @@ static status collect(picture *p, const study_results *results, alibi_error *err
   }
   if (p->entry_count) qsort(p->entries, p->entry_count, sizeof *p->entries, compare_entries);
   if (p->high > 0) axis_open(&p->low, &p->high);
+  if (p->high > 0) p->high *= pow(p->high / p->low, 0.07); /* room for the words at the top */
 done:
   return result;
 }
@@ -176,8 +177,8 @@ static void layout(picture *p)
   for (size_t i = 0; i < p->panel_count; i++) {
     panel *n = &p->panels[i];
     *n = (panel){n->protocol, n->lines, n->count, n->lengths, n->length_count, 0.062, 0.725, bottom, top};
-    if (p->panel_count > 1 && i == 0) n->right = 0.375;
-    if (i == 1) n->left = 0.412;
+    if (p->panel_count > 1 && i == 0) n->right = 0.372;
+    if (i == 1) n->left = 0.418;
     if (i == 2) {
       n->left = 0.79;
       n->right = 0.985;
@@ -223,16 +224,14 @@ static void add_data(draft *d, const picture *p)
 static void add_styles(draft *d, const picture *p)
 {
   static const char *const dashes[] = {"solid", "(9,5)", "(3,4)", "(12,4,3,4)", "(6,3)", "(2,2)"};
-  static const int marks[] = {7, 6, 4, 8, 12, 10};
+  static const int marks[] = {6, 6, 4, 8, 12, 10}, filled[] = {7, 5, 9, 13};
   draft_add(d, "\n# One style a line: change colours, widths, dashes and points here.\n");
   for (size_t i = 0; i < p->entry_count; i++) {
     const series *line = p->entries[i].line;
     int dash = line->dash % 6;
     draft_add(d, "set style line %zu lc rgb '%s' lw %s dt %s pt %d ps %s # ", i + 1, line->colour,
-              line->main_method ? "5"
-              : dash            ? "2"
-                                : "2.2",
-              dashes[dash], marks[dash], line->main_method ? "1.1" : "0.8");
+              line->main_method ? "5" : "2.1", dashes[dash], dash ? marks[dash] : filled[line->round % 4],
+              line->main_method ? "1.1" : "0.8");
     draft_add_clean(d, line->label);
     draft_add(d, "\n");
   }
@@ -280,7 +279,8 @@ static void add_trained(draft *d, const picture *p, const panel *n, bool small)
   double first = (double)n->lengths[0], last = (double)n->lengths[n->length_count - 1];
   int64_t main_length = p->results->train_length, noted = main_length;
   for (size_t i = 0; i <= n->count; i++) {
-    int64_t at = i == 0 ? main_length : n->lines[i - 1].method->train_length;
+    const method_result *m = i == 0 ? NULL : n->lines[i - 1].method;
+    int64_t at = m ? m->train_length : main_length;
     if (i > 0 && (at == main_length || at == noted)) continue;
     noted = at;
     if ((double)at < first || (double)at > last) continue;
@@ -290,8 +290,11 @@ static void add_trained(draft *d, const picture *p, const panel *n, bool small)
         (long long)at, (long long)at, i == 0 ? "#444444" : "#999999");
     if (small) continue;
     draft_add(d, "  set label '%s' at first %lld, graph %s %s offset %s,0 font ',13' tc rgb '%s'\n",
-              i == 0 ? "trained here" : "rival trained here", (long long)at, i == 0 ? "0.97" : "0.92",
-              flip ? "right" : "left", flip ? "-0.7" : "0.7", i == 0 ? "#222222" : "#666666");
+              m == NULL                       ? "trained here"
+              : strcmp(m->role, "rival") == 0 ? "rival trained here"
+                                              : "others trained here",
+              (long long)at, i == 0 ? "0.97" : "0.925", flip ? "right" : "left", flip ? "-0.7" : "0.7",
+              i == 0 ? "#222222" : "#666666");
   }
 }
 
@@ -312,7 +315,11 @@ static void add_panel(draft *d, const picture *p, size_t index, size_t first_blo
   draft_add(d, "  set xrange [%.9g:%.9g]\n  set yrange [%.9g:%.9g]\n", first / room, last * room, p->low, p->high);
   add_lengths(d, n, small ? 5 : 9);
   draft_add(d, "  set ytics (");
-  for (size_t i = 0; i < count; i++) draft_add(d, "%s'%.6g' %.9g", i ? ", " : "", ticks[i], ticks[i]);
+  for (size_t i = 0; i < count; i++) {
+    char tick[32];
+    number_tick(ticks[i], tick, sizeof tick);
+    draft_add(d, "%s'%s' %.9g", i ? ", " : "", tick, ticks[i]);
+  }
   draft_add(d, ")\n  unset ylabel\n");
   if (index == 0) draft_add(d, "  set ylabel 'perplexity (lower is better)' font ',14'\n");
   draft_add(d, "  set xlabel 'tokens read at once' font ',%d' offset 0,0.2\n", small ? 12 : 14);

@@ -138,12 +138,12 @@ static void add_cell(draft *d, const plot *p, int row, int column, int trained)
 
 static void add_row(draft *d, const plot *p, int row, const double *ticks, size_t tick_count)
 {
-  char tick[16] = "";
+  char tick[32] = "";
   int64_t length = p->results->train_length;
   bool inside = length >= p->lengths[0] && length <= p->lengths[p->length_count - 1];
   int trained = inside ? (int)lround(place_x(p, (double)length)) / 2 : -1;
   for (size_t i = 0; i < tick_count; i++)
-    if ((int)lround(place_y(p, ticks[i])) / 4 == row) snprintf(tick, sizeof tick, "%.6g", ticks[i]);
+    if ((int)lround(place_y(p, ticks[i])) / 4 == row) number_tick(ticks[i], tick, sizeof tick);
   draft line = {0};
   draft_add(&line, "%*s %s", LEFT - 1, tick,
             p->utf8   ? tick[0] ? "\xe2\x94\xa4" : "\xe2\x94\x82"

@@ -293,6 +293,14 @@ static void test_numbers(void **state)
   assert_string_equal(text, "999");
   number_exact(0.1, text, sizeof text);
   assert_string_equal(text, "0.1");
+  static const struct {
+    double value;
+    const char *text;
+  } ticks[] = {{40, "40"}, {1.5, "1.5"}, {0.025, "0.025"}, {500000, "500000"}, {1e6, "1e6"}, {2.5e10, "2.5e10"}};
+  for (size_t i = 0; i < sizeof ticks / sizeof ticks[0]; i++) {
+    number_tick(ticks[i].value, text, sizeof text);
+    assert_string_equal(text, ticks[i].text);
+  }
   draft d = {0};
   /* Overlong, surrogate, cut short, control characters, what is legal. */
   draft_add_clean(&d, "\xc0\xaf|\xed\xa0\x80|\xe2\x82|\x01|\xc3\xa9|\xf0\x9f\x98\x80|a\nb");

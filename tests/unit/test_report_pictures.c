@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -139,6 +140,82 @@ static void test_pictures(void **state)
   study_results_free(&r);
 }
 
+/* A gnuplot of our own, that says what it was asked for and does what the test wants. */
+static void stand_in(const char *directory, const char *body)
+{
+  char path[512];
+  snprintf(path, sizeof path, "%s/gnuplot", directory);
+  FILE *stream = fopen(path, "w");
+  fprintf(stream, "#!/bin/sh\n# arguments: -d -c script directory picture suffix plain\n%s\n", body);
+  fclose(stream);
+  assert_int_equal(chmod(path, 0700), 0);
+}
+
+static void make_file(const char *directory, const char *name)
+{
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  FILE *stream = fopen(path, "w");
+  fprintf(stream, "old\n");
+  fclose(stream);
+}
+
+static void assert_file(const char *directory, const char *name, bool there)
+{
+  char *text = fake_read(directory, name);
+  if ((text != NULL) != there) fail_msg("%s is%s there", name, text ? "" : " not");
+  free(text);
+}
+
+static void test_without_gnuplot(void **state)
+{
+  const char *picture = "svg() { printf '<svg>%0300d</svg>\\n' 0 > \"$4/$5$6\"; }\n"
+                        "png() { printf '\\211PNG%0300dIEND1234' 0 > \"$4/$5$6\"; }\n";
+  char path[600], *before = getenv("PATH"), body[1000];
+  study_results r = fake_study();
+  alibi_error error = {0};
+  bool made = true;
+  before = fake_copy(before ? before : "/usr/bin:/bin");
+  snprintf(path, sizeof path, "%s:/usr/bin:/bin", (char *)*state);
+  assert_int_equal(setenv("PATH", path, 1), 0);
+
+  /* None: no failure, and old pictures, which show other numbers, go. */
+  stand_in(*state, "exit 127");
+  make_file(*state, "curves.svg");
+  make_file(*state, "curves.png");
+  assert_int_equal(results_write_pictures(&r, *state, &made, &error), ALIBI_OK);
+  assert_false(made);
+  assert_file(*state, "curves.svg", false);
+  assert_file(*state, "curves.png", false);
+  assert_file(*state, "curves.gp", true);
+
+  /* Fails: the sentence holds what it said. */
+  stand_in(*state, "echo >&2; echo 'line 7: no such thing' >&2; exit 1");
+  assert_int_equal(results_write_pictures(&r, *state, &made, &error), ALIBI_FAILED);
+  assert_non_null(strstr(error.message, "line 7: no such thing"));
+
+  /* Cuts the picture short and claims success. */
+  stand_in(*state, "printf '<svg>%0300d' 0 > \"$4/$5$6\"");
+  assert_int_equal(results_write_pictures(&r, *state, &made, &error), ALIBI_FAILED);
+  assert_file(*state, "curves.svg", false);
+  assert_file(*state, "curves.svg.part", false);
+
+  /* No cairo: the PNG comes from the other terminal. */
+  snprintf(body, sizeof body,
+           "%scase $5$7 in curves.svg0) svg \"$@\";; curves.png1) png \"$@\";; *) exit 1;; esac", picture);
+  stand_in(*state, body);
+  assert_int_equal(results_write_pictures(&r, *state, &made, &error), ALIBI_OK);
+  assert_true(made);
+  assert_file(*state, "curves.svg", true);
+  assert_file(*state, "curves.png", true);
+
+  assert_int_equal(setenv("PATH", before, 1), 0);
+  free(before);
+  snprintf(path, sizeof path, "%s/gnuplot", (char *)*state);
+  assert_int_equal(unlink(path), 0);
+  study_results_free(&r);
+}
+
 static void test_unwritable(void **state)
 {
   (void)state;
@@ -177,11 +254,9 @@ static int remove_folder(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_page_without_pictures),
-      cmocka_unit_test(test_empty_study),
-      cmocka_unit_test(test_foreign_picture),
-      cmocka_unit_test(test_pictures),
-      cmocka_unit_test(test_unwritable),
+      cmocka_unit_test(test_page_without_pictures), cmocka_unit_test(test_empty_study),
+      cmocka_unit_test(test_foreign_picture),       cmocka_unit_test(test_pictures),
+      cmocka_unit_test(test_without_gnuplot),       cmocka_unit_test(test_unwritable),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
