@@ -86,15 +86,17 @@ status results_write_json(const study_results *results, const char *directory, a
 status results_write_csv(const study_results *results, const char *directory, alibi_error *error);
 
 /* curves.dat and curves.gp beside curves.svg and curves.png, made by running gnuplot.  Without gnuplot: ALIBI_OK,
- * *made false, and the script and data are there. */
+ * *made false, the script and data are there, and older pictures are removed, because they show other numbers.
+ * A gnuplot that fails to draw the SVG is an error that holds its first line. */
 status results_write_pictures(const study_results *results, const char *directory, bool *made,
                               alibi_error *error);
 
-/* report.html, self-contained: the SVG is put into the page. */
+/* report.html, self-contained: curves.svg is put into the page, so draw it first; without one the page draws its
+ * curves itself. */
 status results_write_html(const study_results *results, const char *directory, alibi_error *error);
 
-/* Text for a terminal of `columns` columns: the table (one row a method and extension, one column a length, for one
- * protocol) and a plot in characters.  malloc'd, NULL when memory is out. */
+/* Text for a terminal of `columns` columns (0: 80): the table (one row a method and extension, one column a length,
+ * for one protocol) and a plot in characters.  malloc'd, NULL when memory is out. */
 char *results_table(const study_results *results, const char *protocol, int columns);
 char *results_plot(const study_results *results, const char *protocol, int columns, bool utf8);
 
