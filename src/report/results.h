@@ -95,8 +95,8 @@ status results_write_pictures(const study_results *results, const char *director
  * curves itself. */
 status results_write_html(const study_results *results, const char *directory, alibi_error *error);
 
-/* Text for a terminal of `columns` columns (0: 80): the table (one row a method and extension, one column a length,
- * for one protocol) and a plot in characters.  malloc'd, NULL when memory is out. */
+/* Text for a terminal of `columns` columns (0: 80): the table (one row a method and extension, one column a
+ * length, for one protocol) and a plot in characters.  malloc'd, NULL when memory is out. */
 char *results_table(const study_results *results, const char *protocol, int columns);
 char *results_plot(const study_results *results, const char *protocol, int columns, bool utf8);
 
