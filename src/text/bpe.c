@@ -1,7 +1,7 @@
-/* Encoding with a byte-level BPE: in every piece of the text the adjacent pair of lowest rank is merged, the leftmost
- * of equals first, until no pair has a rank.  A text repeats its pieces, so most are answered by copying the ids
- * that an equal piece got before; they still lie in the output.  Short pieces are scanned, long ones (a run of one letter
- * may be the whole file) go through a heap, so that the work stays n log n. */
+/* Encoding with a byte-level BPE: in every piece of the text the adjacent pair of lowest rank is merged, the
+ * leftmost of equals first, until no pair has a rank.  A text repeats its pieces, so most are answered by copying
+ * the ids that an equal piece got before; they still lie in the output.  Short pieces are scanned, long ones (a
+ * run of one letter may be the whole file) go through a heap, so that the work stays n log n. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@
 extern const tokenizer_kind tokenizer_bpe;
 
 enum {
-  SHORT_PIECE = 64,        /* bytes; n^2 comparisons of one array beat a heap up to here */
-  CACHE_PIECES = 1 << 18,  /* at most some 12 MB a call */
+  SHORT_PIECE = 64,       /* bytes; n^2 comparisons of one array beat a heap up to here */
+  CACHE_PIECES = 1 << 18, /* at most some 12 MB a call */
 };
 #define GONE UINT32_MAX
 
@@ -93,7 +93,8 @@ static status offer(encoder *e, uint32_t left, alibi_error *error)
 static status encode_long(encoder *e, const unsigned char *text, size_t size, alibi_error *error)
 {
   status result = ALIBI_OK;
-  if (size >= GONE) RAISE(error, ALIBI_FAILED, "a run of %zu bytes without a place to cut is too long to encode", size);
+  if (size >= GONE)
+    RAISE(error, ALIBI_FAILED, "a run of %zu bytes without a place to cut is too long to encode", size);
   TRY(memory_grow(&e->symbol, &e->symbol_capacity, size, sizeof *e->symbol, "a long word", error));
   TRY(memory_grow(&e->previous, &e->previous_capacity, size, sizeof *e->previous, "a long word", error));
   TRY(memory_grow(&e->next, &e->next_capacity, size, sizeof *e->next, "a long word", error));
@@ -138,10 +139,8 @@ static status encode_piece(encoder *e, const unsigned char *text, size_t size, a
     return ALIBI_OK;
   }
   piece *known = NULL;
-  if (e->cache.count < CACHE_PIECES)
-    TRY(piece_map_add(&e->cache, text, size, &known, error));
-  else
-    known = piece_map_find(&e->cache, text, size);
+  if (e->cache.count < CACHE_PIECES) TRY(piece_map_add(&e->cache, text, size, &known, error));
+  else known = piece_map_find(&e->cache, text, size);
   if (known && known->length > 0) {
     memcpy(ids, e->tokens + known->value, known->length * sizeof *ids);
     e->count += known->length;
@@ -157,8 +156,8 @@ done:
   return result;
 }
 
-static status bpe_encode(const void *state, const unsigned char *text, size_t size, uint32_t **tokens, size_t *count,
-                         alibi_error *error)
+static status bpe_encode(const void *state, const unsigned char *text, size_t size, uint32_t **tokens,
+                         size_t *count, alibi_error *error)
 {
   const bpe *b = state;
   status result = ALIBI_OK;

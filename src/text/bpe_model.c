@@ -1,5 +1,5 @@
-/* The tables of a byte-level BPE.  The bytes of the tokens lie in blocks that never move, so that the map from bytes
- * to ids can borrow them. */
+/* The tables of a byte-level BPE.  The bytes of the tokens lie in blocks that never move, so that the map from
+ * bytes to ids can borrow them. */
 #include "text/bpe_model.h"
 
 #include <assert.h>

@@ -36,8 +36,8 @@ typedef struct bpe {
 status bpe_new(size_t tokens, bpe **made, alibi_error *error);
 void bpe_free(bpe *b);
 
-/* Token `id` (< token_count and still empty, or == token_count: one more) spells left followed by right; the bytes are
- * copied.  They belong to no other token. */
+/* Token `id` (< token_count and still empty, or == token_count: one more) spells left followed by right; the bytes
+ * are copied.  They belong to no other token. */
 status bpe_set_token(bpe *b, size_t id, bpe_token left, bpe_token right, alibi_error *error);
 
 /* The id of the token that spells left followed by right, -1 when there is none. */

@@ -17,15 +17,15 @@ enum {
 };
 
 typedef struct pair_places {
-  uint64_t key, count;    /* weighted occurrences now */
-  uint32_t first, last;   /* places, linked by place.after */
-  bool grew;              /* in `grown` */
+  uint64_t key, count;  /* weighted occurrences now */
+  uint32_t first, last; /* places, linked by place.after */
+  bool grew;            /* in `grown` */
 } pair_places;
 
-typedef struct place { /* a symbol of a word, and the pair of which it is the left one */
-  uint32_t symbol;     /* NONE: merged away */
-  uint32_t left, right; /* neighbours in the word */
-  uint32_t pair;        /* index into pairs; NONE at the end of a word */
+typedef struct place {    /* a symbol of a word, and the pair of which it is the left one */
+  uint32_t symbol;        /* NONE: merged away */
+  uint32_t left, right;   /* neighbours in the word */
+  uint32_t pair;          /* index into pairs; NONE at the end of a word */
   uint32_t before, after; /* other places of that pair */
   uint32_t word;
 } place;
@@ -49,7 +49,8 @@ typedef struct trainer {
   size_t heap_count, heap_capacity;
 } trainer;
 
-static status count_words(trainer *t, const char *const *texts, const size_t *sizes, size_t count, alibi_error *error)
+static status count_words(trainer *t, const char *const *texts, const size_t *sizes, size_t count,
+                          alibi_error *error)
 {
   status result = ALIBI_OK;
   split_walk walk = {0};
@@ -169,8 +170,9 @@ static status lay_out(trainer *t, alibi_error *error)
   for (size_t w = 0; w < t->words.count; w++) total = size_add(total, t->words.pieces[w].size);
   /* Every place brings one pair, every merge at most two. */
   if (total >= NONE / 3)
-    RAISE(error, ALIBI_FAILED, "the texts have %zu bytes of different words, more than the %lu that training can hold",
-          total, (unsigned long)(NONE / 3));
+    RAISE(error, ALIBI_FAILED,
+          "the texts have %zu bytes of different words, more than the %lu that training can hold", total,
+          (unsigned long)(NONE / 3));
   TRY(memory_new(&t->places, total, sizeof *t->places, "the words of the texts", error));
   t->place_count = total;
   uint32_t at = 0;
@@ -189,8 +191,8 @@ done:
   return result;
 }
 
-/* Replaces the pair by `merged` wherever it is, from the left ("aaa" is one merge of a a, at its left end): the places of
- * a pair all come about in the merge that makes its younger symbol, and that goes from left to right. */
+/* Replaces the pair by `merged` wherever it is, from the left ("aaa" is one merge of a a, at its left end): the
+ * places of a pair all come about in the merge that makes its younger symbol, and that goes from left to right. */
 static status merge_everywhere(trainer *t, uint32_t index, uint32_t merged, alibi_error *error)
 {
   status result = ALIBI_OK;
@@ -228,8 +230,8 @@ static status train(trainer *t, uint32_t vocabulary, alibi_error *error)
     uint32_t left = (uint32_t)(best.key >> 32), right = (uint32_t)best.key;
     const bpe_token left_token = model->tokens[left], right_token = model->tokens[right];
     if (left_token.size + right_token.size > MAXIMUM_TOKEN) continue;
-    /* The spelling is new.  Two places that spell the same, with no symbol that reaches across their ends, have gone
-     * through the same merges; so if another token had this spelling, this place would have become it. */
+    /* The spelling is new.  Two places that spell the same, with no symbol that reaches across their ends, have
+     * gone through the same merges; so if another token had this spelling, this place would have become it. */
     uint32_t merged = (uint32_t)model->token_count;
     TRY(bpe_set_token(model, merged, left_token, right_token, error));
     TRY(bpe_add_merge(model, left, right, merged, error));
@@ -258,8 +260,8 @@ status bpe_train(const char *const *texts, const size_t *sizes, size_t count, ui
   trainer t = {0};
   *trained = NULL;
   if (vocabulary < BYTES || vocabulary > MAXIMUM_VOCABULARY)
-    RAISE(error, ALIBI_INVALID, "vocabulary: expected a number from %d to %d, found %lu", BYTES, MAXIMUM_VOCABULARY,
-          (unsigned long)vocabulary);
+    RAISE(error, ALIBI_INVALID, "vocabulary: expected a number from %d to %d, found %lu", BYTES,
+          MAXIMUM_VOCABULARY, (unsigned long)vocabulary);
   TRY(bpe_new(0, &t.model, error));
   TRY(add_bytes(t.model, error));
   if (vocabulary > BYTES) {

@@ -26,12 +26,14 @@ static int next_byte(const char **text)
   unsigned character = p[0];
   size_t width = 1;
   if (p[0] >= 0x80) {
-    if (p[0] < 0xc2 || p[0] > 0xdf || (p[1] & 0xc0) != 0x80) return -1; /* every byte's character has two at most */
+    if (p[0] < 0xc2 || p[0] > 0xdf || (p[1] & 0xc0) != 0x80)
+      return -1; /* every byte's character has two at most */
     character = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
     width = 2;
   }
   *text += width;
-  if (character >= FIRST_MOVED) return character < FIRST_MOVED + MOVED ? (int)moved_byte(character - FIRST_MOVED) : -1;
+  if (character >= FIRST_MOVED)
+    return character < FIRST_MOVED + MOVED ? (int)moved_byte(character - FIRST_MOVED) : -1;
   return character_of((unsigned char)character) == character ? (int)character : -1;
 }
 

@@ -1,5 +1,5 @@
-/* The tokenizer without a model: token b is byte b.  Its tokenizer.json is a BPE of 256 tokens without merges, which
- * any library reads; a file that says exactly that is opened as this kind. */
+/* The tokenizer without a model: token b is byte b.  Its tokenizer.json is a BPE of 256 tokens without merges,
+ * which any library reads; a file that says exactly that is opened as this kind. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -14,7 +14,7 @@ enum { BYTES = 256 };
 /* There is nothing to remember; `open` only needs something that is not NULL. */
 static char something;
 
-#define ROW(b)                                                                                               \
+#define ROW(b)                                                                                                    \
   b, b + 1, b + 2, b + 3, b + 4, b + 5, b + 6, b + 7, b + 8, b + 9, b + 10, b + 11, b + 12, b + 13, b + 14, b + 15
 static const unsigned char every_byte[BYTES] = {ROW(0),   ROW(16),  ROW(32),  ROW(48),  ROW(64),  ROW(80),
                                                 ROW(96),  ROW(112), ROW(128), ROW(144), ROW(160), ROW(176),

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* White_Space is spelled out: PCRE2's own \s also has U+180E, which Unicode took out of White_Space in 2013. */
-#define SPACE                                                                                                \
+#define SPACE                                                                                                     \
   "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 
 static const char gpt2_pattern[] = "'(?:[stmd]|re|ve|ll)"
@@ -124,7 +124,8 @@ status split_next(split_walk *walk, size_t *start, size_t *length, alibi_error *
   if (s->compiled) found = pcre2_jit_match(s->code, subject, size, offset, 0, walk->match, NULL);
   if (found < 0) /* the pattern matches everywhere: machine code was not to be had, or out of stack */
     found = pcre2_match(s->code, subject, size, offset, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, walk->match, NULL);
-  if (found < 0) return fail(error, ALIBI_FAILED, "PCRE2 fails with error %d at byte %zu of a text", found, *start);
+  if (found < 0)
+    return fail(error, ALIBI_FAILED, "PCRE2 fails with error %d at byte %zu of a text", found, *start);
   *length = pcre2_get_ovector_pointer(walk->match)[1] - offset;
   walk->position += *length;
   return ALIBI_OK;

@@ -26,8 +26,8 @@ alibi_status alibi_tokenizer_new_bytes(alibi_tokenizer **tokenizer, alibi_error 
   return wrap(&tokenizer_bytes, NULL, tokenizer, error);
 }
 
-alibi_status alibi_tokenizer_train(const char *const *texts, const size_t *sizes, size_t count, uint32_t vocabulary,
-                                   alibi_tokenizer **tokenizer, alibi_error *error)
+alibi_status alibi_tokenizer_train(const char *const *texts, const size_t *sizes, size_t count,
+                                   uint32_t vocabulary, alibi_tokenizer **tokenizer, alibi_error *error)
 {
   if (!tokenizer || (count > 0 && (!texts || !sizes)))
     return fail(error, ALIBI_INVALID, "alibi_tokenizer_train: no texts, or no place for the tokenizer");

@@ -10,8 +10,8 @@
 #include "file/json.h"
 
 /* One row of the registry (text/CMakeLists.txt).  A state is immutable once made, so that threads share it.
- * `open` gets the parsed tokenizer.json that lies at `path` and returns ALIBI_OK with *state NULL where that is not
- * of its kind.  `encode`: *tokens from malloc, never NULL on success. */
+ * `open` gets the parsed tokenizer.json that lies at `path` and returns ALIBI_OK with *state NULL where that is
+ * not of its kind.  `encode`: *tokens from malloc, never NULL on success. */
 typedef struct tokenizer_kind {
   const char *name; /* "bytes", "bpe" */
   status (*encode)(const void *state, const unsigned char *text, size_t size, uint32_t **tokens, size_t *count,

@@ -33,7 +33,8 @@ static status check_keys(const json_node *object, const char *where, const char 
     size_t k = 0;
     node_member(object, i, &key);
     while (known[k] && strcmp(known[k], key) != 0) k++;
-    if (!known[k]) return fail(error, ALIBI_BAD_INPUT, "%s: %s has a part '%s' that is not supported", path, where, key);
+    if (!known[k])
+      return fail(error, ALIBI_BAD_INPUT, "%s: %s has a part '%s' that is not supported", path, where, key);
   }
   return ALIBI_OK;
 }
@@ -43,16 +44,24 @@ static status check_byte_level(const json_node *part, const char *name, const ch
   static const char *const known[] = {"type", "add_prefix_space", "trim_offsets", "use_regex", NULL};
   const char *type = node_text(node_get(part, "type"), "none");
   if (strcmp(type, "ByteLevel") != 0)
-    return fail(error, ALIBI_BAD_INPUT, "%s: %s: expected type ByteLevel, found '%s', which is not supported", path,
-                name, type);
+    return fail(error, ALIBI_BAD_INPUT, "%s: %s: expected type ByteLevel, found '%s', which is not supported",
+                path, name, type);
   return check_keys(part, name, known, path, error);
 }
 
 static status check_model(const json_node *model, const char *path, alibi_error *error)
 {
-  static const char *const known[] = {"type", "dropout", "unk_token", "continuing_subword_prefix",
-                                      "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges", "vocab",
-                                      "merges", NULL};
+  static const char *const known[] = {"type",
+                                      "dropout",
+                                      "unk_token",
+                                      "continuing_subword_prefix",
+                                      "end_of_word_suffix",
+                                      "fuse_unk",
+                                      "byte_fallback",
+                                      "ignore_merges",
+                                      "vocab",
+                                      "merges",
+                                      NULL};
   static const char *const none[] = {"unk_token", "continuing_subword_prefix", "end_of_word_suffix"};
   static const char *const off[] = {"fuse_unk", "byte_fallback", "ignore_merges"};
   const json_node *dropout = node_get(model, "dropout");
@@ -96,8 +105,8 @@ done:
 }
 
 /* The token's bytes, into *bytes, which grows. */
-static status parse_token(const char *text, const char *what, size_t index, const char *path, unsigned char **bytes,
-                          size_t *capacity, bpe_token *token, alibi_error *error)
+static status parse_token(const char *text, const char *what, size_t index, const char *path,
+                          unsigned char **bytes, size_t *capacity, bpe_token *token, alibi_error *error)
 {
   size_t length = text ? byte_level_length(text) : 0;
   if (length == 0)
@@ -124,11 +133,11 @@ static status read_vocabulary(bpe *b, const json_node *vocabulary, const char *p
     TRY(parse_token(key, "vocabulary entry", i, path, &bytes, &capacity, &token, error));
     /* As many entries as ids, so an id that comes twice is the same as a hole. */
     if (id < 0 || (uint64_t)id >= count)
-      RAISE(error, ALIBI_BAD_INPUT, "%s: vocabulary entry %zu ('%.40s'): expected an id from 0 to %zu", path, i, key,
-            count - 1);
+      RAISE(error, ALIBI_BAD_INPUT, "%s: vocabulary entry %zu ('%.40s'): expected an id from 0 to %zu", path, i,
+            key, count - 1);
     if (b->tokens[id].bytes)
-      RAISE(error, ALIBI_BAD_INPUT, "%s: vocabulary entry %zu ('%.40s'): id %lld is taken by an entry before", path, i,
-            key, (long long)id);
+      RAISE(error, ALIBI_BAD_INPUT, "%s: vocabulary entry %zu ('%.40s'): id %lld is taken by an entry before",
+            path, i, key, (long long)id);
     TRY(bpe_set_token(b, (size_t)id, token, (bpe_token){NULL, 0}, error));
   }
 done:
@@ -190,11 +199,11 @@ static status read_merges(bpe *b, const json_node *merges, const char *path, ali
     TRY(find_side(b, sides[1], rank, path, &bytes, &capacity, &right, error));
     TRY(bpe_find_joined(b, b->tokens[left], b->tokens[right], &joined, error));
     if (joined < 0)
-      RAISE(error, ALIBI_BAD_INPUT, "%s: merge %zu: '%.40s' and '%.40s' together are not in the vocabulary", path, rank,
-            sides[0], sides[1]);
+      RAISE(error, ALIBI_BAD_INPUT, "%s: merge %zu: '%.40s' and '%.40s' together are not in the vocabulary", path,
+            rank, sides[0], sides[1]);
     if (pair_map_find(&b->ranks, pair_key(left, right)) != PAIR_ABSENT)
-      RAISE(error, ALIBI_BAD_INPUT, "%s: merge %zu ('%.40s' and '%.40s') is there a second time", path, rank, sides[0],
-            sides[1]);
+      RAISE(error, ALIBI_BAD_INPUT, "%s: merge %zu ('%.40s' and '%.40s') is there a second time", path, rank,
+            sides[0], sides[1]);
     TRY(bpe_add_merge(b, left, right, (uint32_t)joined, error));
     free(copy);
     copy = NULL;
@@ -221,8 +230,8 @@ status tokenizer_json_read(const json_node *root, const char *path, bpe **read, 
   TRY(read_vocabulary(b, vocabulary, path, error));
   int missing = bpe_complete(b);
   if (missing >= 0)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: the vocabulary: expected a token for every byte, found none for byte %d", path,
-          missing);
+    RAISE(error, ALIBI_BAD_INPUT, "%s: the vocabulary: expected a token for every byte, found none for byte %d",
+          path, missing);
   TRY(read_merges(b, merges, path, error));
   *read = b;
   b = NULL;

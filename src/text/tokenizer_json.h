@@ -1,5 +1,5 @@
 /* text/tokenizer_json.h - the file format of Hugging Face's tokenizers library, as far as byte-level BPE needs it.
- * What this house cannot do is refused by name, never ignored: a normalizer that is skipped would give other ids. */
+ * What this house cannot do is refused by name, never ignored: a skipped normalizer would give other ids. */
 #ifndef TEXT_TOKENIZER_JSON_H
 #define TEXT_TOKENIZER_JSON_H
 

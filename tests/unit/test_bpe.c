@@ -1,5 +1,5 @@
-/* Byte-level BPE against an implementation that is obvious and slow: training that recounts every pair at every step,
- * encoding that looks for the best pair from the left, cutting by hand.  And its file, whole and damaged. */
+/* Byte-level BPE against an implementation that is obvious and slow: training that recounts every pair at every
+ * step, encoding that looks for the best pair from the left, cutting by hand.  And its file, whole and damaged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -136,7 +136,8 @@ static size_t count_pair(const slow_word *words, size_t count, uint32_t left, ui
 {
   size_t found = 0;
   for (size_t w = 0; w < count; w++)
-    for (size_t i = 0; i + 1 < words[w].size; i++) found += words[w].ids[i] == left && words[w].ids[i + 1] == right;
+    for (size_t i = 0; i + 1 < words[w].size; i++)
+      found += words[w].ids[i] == left && words[w].ids[i + 1] == right;
   return found;
 }
 
@@ -224,7 +225,8 @@ static void training_is_deterministic(void **unused)
   alibi_tokenizer *whole = train(text, sizeof text, 500), *again = train(text, sizeof text, 500), *halves;
   /* In two texts, cut where a piece ends, and the other way round: the counts are the same, so is the result. */
   size_t cut = 2000;
-  while (text[cut] != '\n' || text[cut - 1] == '\n' || text[cut - 1] == ' ' || text[cut + 1] == '\n' || text[cut + 1] == ' ')
+  while (text[cut] != '\n' || text[cut - 1] == '\n' || text[cut - 1] == ' ' || text[cut + 1] == '\n' ||
+         text[cut + 1] == ' ')
     cut++;
   const char *texts[2] = {(const char *)text + cut, (const char *)text};
   size_t sizes[2] = {sizeof text - cut, cut};
@@ -381,12 +383,12 @@ static void text_is_cut_as_gpt2_cuts_it(void **unused)
       "x|\t|y|\r|\n|z", /* the last blank before what is none goes alone */
       "12|abc|34| 56| ,.!| a",
       "_|under|__|score|_",
-      "caf\xc3\xa9| \xe4\xb8\xad\xe6\x96\x87|\xe3\x80\x82",  /* letters of any script */
-      "a|\xc2\xa0|b|\xc2\xa0|\xc2\xa0|c",                   /* no-break spaces are blanks, but not the blank */
-      "a|\xc2\x85|b|\xe3\x80\x80|c",                         /* U+0085, U+3000 */
-      "a|\xe1\xa0\x8e|b",                                    /* U+180E is a blank no more */
-      "e|\xcc\x81|x",                                        /* a combining mark is no letter */
-      "a|\xff\xfe|b| |\xc3|\xc3\xa9",                        /* bytes that are not UTF-8 */
+      "caf\xc3\xa9| \xe4\xb8\xad\xe6\x96\x87|\xe3\x80\x82",   /* letters of any script */
+      "a|\xc2\xa0|b|\xc2\xa0|\xc2\xa0|c",                     /* no-break spaces are blanks, but not the blank */
+      "a|\xc2\x85|b|\xe3\x80\x80|c",                          /* U+0085, U+3000 */
+      "a|\xe1\xa0\x8e|b",                                     /* U+180E is a blank no more */
+      "e|\xcc\x81|x",                                         /* a combining mark is no letter */
+      "a|\xff\xfe|b| |\xc3|\xc3\xa9",                         /* bytes that are not UTF-8 */
       " |\xed\xa0\x80|x| |\xf4\x90\x80\x80|\xf0\x9f\x98\x80", /* surrogates, beyond U+10FFFF */
   };
   splitter *pattern;
@@ -421,7 +423,8 @@ static void text_is_cut_as_gpt2_cuts_it(void **unused)
 
 static char *saved_content(const char *path)
 {
-  alibi_tokenizer *t = train_text("she sells sea shells by the sea shore, the shells she sells are sea shells", 264);
+  alibi_tokenizer *t =
+      train_text("she sells sea shells by the sea shore, the shells she sells are sea shells", 264);
   if (alibi_tokenizer_save(t, path, &error) != ALIBI_OK) fail_msg("%s", error.message);
   alibi_tokenizer_free(t);
   return scratch_read(path);
@@ -493,11 +496,13 @@ static void wrong_files_are_refused_in_a_sentence(void **unused)
       {"\"added_tokens\": []", "\"added_tokens\": [{\"id\": 264, \"content\": \"<s>\"}]", "added_tokens"},
       {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}", "normalizer"},
       {"\"post_processor\": null", "\"post_processor\": {\"type\": \"TemplateProcessing\"}", "TemplateProcessing"},
-      {"\"type\": \"ByteLevel\"", "\"type\": \"Whitespace\"", "pre_tokenizer: expected type ByteLevel, found 'Whitespace'"},
+      {"\"type\": \"ByteLevel\"", "\"type\": \"Whitespace\"",
+       "pre_tokenizer: expected type ByteLevel, found 'Whitespace'"},
       {"\"add_prefix_space\": false", "\"add_prefix_space\": true", "add_prefix_space"},
       {"\"use_regex\": true", "\"use_regex\": false", "use_regex"},
       {"\"use_regex\": true", "\"use_regexp\": true", "'use_regexp'"},
-      {"\"type\": \"BPE\"", "\"type\": \"Unigram\"", "expected a tokenizer.json whose model type is BPE, found 'Unigram'"},
+      {"\"type\": \"BPE\"", "\"type\": \"Unigram\"",
+       "expected a tokenizer.json whose model type is BPE, found 'Unigram'"},
       {"\"model\": {", "\"modell\": {", "no model type"},
       {"\"dropout\": null", "\"dropout\": 0.1", "dropout"},
       {"\"unk_token\": null", "\"unk_token\": \"<unk>\"", "unk_token"},

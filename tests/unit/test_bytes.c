@@ -142,9 +142,10 @@ static void the_printable_alphabet(void **unused)
   assert_int_equal(byte_level_length(spelled), 256);
   byte_level_parse(spelled, back);
   assert_memory_equal(all, back, sizeof all);
-  static const char *const foreign[] = {"", " ", "a b", "\n", "\x7f", "\xc2\xa0", "\xc2\xad", "ń", "中", "\xc3", "\xff",
-                                       "\xc1\xa1"};
-  for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) assert_int_equal(byte_level_length(foreign[i]), 0);
+  static const char *const foreign[] = {"",         " ", "a b", "\n",   "\x7f", "\xc2\xa0",
+                                        "\xc2\xad", "ń", "中",  "\xc3", "\xff", "\xc1\xa1"};
+  for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
+    assert_int_equal(byte_level_length(foreign[i]), 0);
 }
 
 static void wrong_calls_are_refused(void **unused)
