@@ -1,0 +1,75 @@
+/* alibi/model.h - a decoder-only transformer as data: its configuration, and a model in memory.
+ *
+ * A model is immutable once trained or opened: many sessions and evaluations may share it.  It borrows the context it was
+ * made with, which must outlive it. */
+#ifndef ALIBI_MODEL_H
+#define ALIBI_MODEL_H
+
+#include <stdbool.h>
+
+#include "alibi/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ALIBI_NAME_SIZE = 64, ALIBI_POSITION_OPTIONS_SIZE = 256 };
+
+typedef enum alibi_norm { ALIBI_NORM_LAYER = 0, ALIBI_NORM_RMS } alibi_norm;
+typedef enum alibi_activation { ALIBI_GELU_ERF = 0, ALIBI_GELU_TANH } alibi_activation;
+
+/* The block as data.  Start from alibi_model_config_init; change fields or use alibi_model_config_set. */
+typedef struct alibi_model_config {
+  size_t size;                /* sizeof(alibi_model_config) */
+  int64_t vocabulary;         /* V */
+  int64_t layers;             /* L */
+  int64_t width;              /* C */
+  int64_t heads;              /* H */
+  int64_t kv_heads;           /* G; 0: as many as heads */
+  int64_t head_size;          /* D; 0: width / heads */
+  int64_t feed_forward;       /* F; 0: 4 * width */
+  int64_t train_length;       /* tokens per training sequence: the length that extrapolation is measured from */
+  int norm;                   /* alibi_norm, before attention, before the feed-forward part and at the end */
+  bool norm_bias;             /* LayerNorm with a shift */
+  double norm_epsilon;
+  int activation;             /* alibi_activation */
+  bool bias;                  /* linear layers with biases */
+  bool tied;                  /* output weight is the embedding */
+  bool qk_norm;               /* RMSNorm of every query and key head, with a learned gain */
+  double initial_deviation;   /* of weights before training */
+  char position[ALIBI_NAME_SIZE]; /* position method: "alibi", "rope", ... (`alibi positions`) */
+  union {
+    unsigned char bytes[ALIBI_POSITION_OPTIONS_SIZE];
+    double align;
+  } position_options;         /* the method's own settings; set them by name */
+} alibi_model_config;
+
+ALIBI_API void alibi_model_config_init(alibi_model_config *config);
+
+/* Sets a field from text: "layers" "4"; "position" "rope" (which also resets the method's settings); settings of
+ * the method that is set: "rope_base" "500000".  ALIBI_INVALID names what was expected. */
+ALIBI_API alibi_status alibi_model_config_set(alibi_model_config *config, const char *name, const char *value,
+                                              alibi_error *error);
+
+/* Every number in range, heads fit the width, the position method fits the shape? */
+ALIBI_API alibi_status alibi_model_config_check(const alibi_model_config *config, alibi_error *error);
+
+typedef struct alibi_model alibi_model;
+
+/* A model with random weights, a pure function of the configuration and the seed. */
+ALIBI_API alibi_status alibi_model_new(alibi_context *context, const alibi_model_config *config, uint64_t seed,
+                                       alibi_model **model, alibi_error *error);
+/* A directory with config.json and model.safetensors (fp32), as written by alibi_model_save. */
+ALIBI_API alibi_status alibi_model_open(alibi_context *context, const char *directory, alibi_model **model,
+                                        alibi_error *error);
+ALIBI_API alibi_status alibi_model_save(const alibi_model *model, const char *directory, alibi_error *error);
+ALIBI_API void alibi_model_free(alibi_model *model);
+
+/* With zero-valued sizes resolved: kv_heads, head_size, feed_forward are set. */
+ALIBI_API const alibi_model_config *alibi_model_get_config(const alibi_model *model);
+ALIBI_API int64_t alibi_model_parameter_count(const alibi_model *model);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,162 @@
+/* The one table of a model's fields, and the checks that need more than one field. */
+#include "model/config.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FORMAT_NAME "alibi-decoder"
+
+static const char *const norm_names[] = {"layernorm", "rmsnorm", NULL};
+static const char *const activation_names[] = {"gelu", "gelu-tanh", NULL};
+
+#define AT(member) offsetof(alibi_model_config, member)
+
+static const field fields[] = {
+    {"vocabulary", FIELD_INTEGER, AT(vocabulary), 1, 1 << 24, 256, NULL, NULL, "tokens"},
+    {"layers", FIELD_INTEGER, AT(layers), 1, 1024, 4, NULL, NULL, "blocks"},
+    {"width", FIELD_INTEGER, AT(width), 1, 1 << 16, 128, NULL, NULL, "channels of the residual stream"},
+    {"heads", FIELD_INTEGER, AT(heads), 1, 4096, 8, NULL, NULL, "query heads"},
+    {"kv_heads", FIELD_INTEGER, AT(kv_heads), 0, 4096, 0, NULL, NULL, "key-value heads; 0: as many as heads"},
+    {"head_size", FIELD_INTEGER, AT(head_size), 0, 256, 0, NULL, NULL, "channels a head; 0: width / heads"},
+    {"feed_forward", FIELD_INTEGER, AT(feed_forward), 0, 1 << 18, 0, NULL, NULL,
+     "width of the feed-forward part; 0: 4 * width"},
+    {"train_length", FIELD_INTEGER, AT(train_length), 1, 1 << 24, 64, NULL, NULL, "tokens a training sequence"},
+    {"norm", FIELD_CHOICE, AT(norm), 0, 0, ALIBI_NORM_LAYER, norm_names, NULL, "kind of norm"},
+    {"norm_bias", FIELD_BOOLEAN, AT(norm_bias), 0, 1, 0, NULL, NULL, "a shift in LayerNorm"},
+    {"norm_epsilon", FIELD_REAL, AT(norm_epsilon), 1e-12, 1, 1e-5, NULL, NULL, "added to the variance"},
+    {"activation", FIELD_CHOICE, AT(activation), 0, 0, ALIBI_GELU_ERF, activation_names, NULL,
+     "of the feed-forward part"},
+    {"bias", FIELD_BOOLEAN, AT(bias), 0, 1, 0, NULL, NULL, "biases in linear layers"},
+    {"tied", FIELD_BOOLEAN, AT(tied), 0, 1, 1, NULL, NULL, "the output weight is the embedding"},
+    {"qk_norm", FIELD_BOOLEAN, AT(qk_norm), 0, 1, 0, NULL, NULL, "RMSNorm of query and key heads"},
+    {"initial_deviation", FIELD_REAL, AT(initial_deviation), 0, 1, 0.02, NULL, NULL, "standard deviation of new weights"},
+    {"position", FIELD_TEXT, AT(position), 0, 0, 0, NULL, "alibi", "position method"},
+};
+
+field_table model_config_fields(void)
+{
+  return (field_table)FIELD_TABLE(fields);
+}
+
+void alibi_model_config_init(alibi_model_config *config)
+{
+  memset(config, 0, sizeof *config);
+  config->size = sizeof *config;
+  field_init(model_config_fields(), config);
+  model_config_set_method(config, "alibi", NULL);
+}
+
+const position_method *model_config_method(const alibi_model_config *config)
+{
+  return position_method_find(config->position);
+}
+
+position_shape model_config_position_shape(const alibi_model_config *config)
+{
+  return (position_shape){(size_t)config->layers, (size_t)config->heads, (size_t)config->head_size,
+                          (size_t)config->width, (size_t)config->train_length};
+}
+
+static status unknown_method(const char *name, alibi_error *error)
+{
+  char names[512];
+  position_method_names(names, sizeof names);
+  return fail(error, ALIBI_INVALID, "position: expected one of %s, found '%s'", names, name);
+}
+
+status model_config_set_method(alibi_model_config *config, const char *name, alibi_error *error)
+{
+  const position_method *method = position_method_find(name);
+  if (!method) return unknown_method(name, error);
+  snprintf(config->position, sizeof config->position, "%s", method->name);
+  memset(&config->position_options, 0, sizeof config->position_options);
+  field_init(method->fields, config->position_options.bytes);
+  return ALIBI_OK;
+}
+
+status alibi_model_config_set(alibi_model_config *config, const char *name, const char *value, alibi_error *error)
+{
+  if (strcmp(name, "position") == 0) return model_config_set_method(config, value, error);
+  const field *f = field_find(model_config_fields(), name);
+  if (f) return field_set_text(f, config, name, value, error);
+  const position_method *method = model_config_method(config);
+  size_t prefix = method ? strlen(method->name) : 0;
+  if (method && strncmp(name, method->name, prefix) == 0 && name[prefix] == '_') {
+    f = field_find(method->fields, name + prefix + 1);
+    if (f) return field_set_text(f, config->position_options.bytes, name, value, error);
+  }
+  return fail(error, ALIBI_INVALID, "model configuration: expected a known field, found '%s'", name);
+}
+
+static status check_sizes(const alibi_model_config *c, alibi_error *error)
+{
+  if (c->head_size == 0 && c->width % c->heads != 0)
+    return fail(error, ALIBI_INVALID, "heads: expected a divisor of the width %lld, found %lld (or set head_size)",
+                (long long)c->width, (long long)c->heads);
+  if (c->head_size == 0 && c->width / c->heads > 256)
+    return fail(error, ALIBI_INVALID, "head_size: expected at most 256, found width %lld / heads %lld", (long long)c->width,
+                (long long)c->heads);
+  if (c->kv_heads != 0 && c->heads % c->kv_heads != 0)
+    return fail(error, ALIBI_INVALID, "kv_heads: expected a divisor of the %lld heads, found %lld", (long long)c->heads,
+                (long long)c->kv_heads);
+  if (c->norm == ALIBI_NORM_RMS && c->norm_bias)
+    return fail(error, ALIBI_INVALID, "norm_bias: expected false with rmsnorm, found true");
+  return ALIBI_OK;
+}
+
+status model_config_resolve(alibi_model_config *config, alibi_error *error)
+{
+  status result = field_check(model_config_fields(), config, "model configuration", error);
+  if (result == ALIBI_OK) result = check_sizes(config, error);
+  if (result != ALIBI_OK) return result;
+  const position_method *method = model_config_method(config);
+  if (!method) return unknown_method(config->position, error);
+  if (config->head_size == 0) config->head_size = config->width / config->heads;
+  if (config->kv_heads == 0) config->kv_heads = config->heads;
+  if (config->feed_forward == 0) config->feed_forward = 4 * config->width;
+  result = field_check(method->fields, config->position_options.bytes, config->position, error);
+  position_shape shape = model_config_position_shape(config);
+  if (result == ALIBI_OK && method->check) result = method->check(&shape, config->position_options.bytes, error);
+  return result;
+}
+
+status alibi_model_config_check(const alibi_model_config *config, alibi_error *error)
+{
+  alibi_model_config copy = *config;
+  return model_config_resolve(&copy, error);
+}
+
+json_node *model_config_node(const alibi_model_config *config)
+{
+  json_node *root = node_new_object(), *position = node_new_object();
+  const position_method *method = model_config_method(config);
+  node_set_text(root, "format", FORMAT_NAME);
+  node_set_fields(root, model_config_fields(), config);
+  node_set_text(position, "method", config->position);
+  if (method) node_set_fields(position, method->fields, config->position_options.bytes);
+  node_set(root, "position", position); /* replaces the bare name */
+  return root;
+}
+
+status model_config_read(const json_node *node, const char *what, alibi_model_config *config, alibi_error *error)
+{
+  static const char *const outer[] = {"format", "position", NULL}, *const inner[] = {"method", NULL};
+  status result = ALIBI_OK;
+  alibi_model_config_init(config);
+  const char *format = node_text(node_get(node, "format"), NULL);
+  if (!format || strcmp(format, FORMAT_NAME) != 0)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: format: expected '%s', found '%s'", what, FORMAT_NAME, format ? format : "nothing");
+  TRY(node_get_fields(node, model_config_fields(), config, what, outer, error));
+  const json_node *position = node_get(node, "position");
+  const char *name = node_text(node_get(position, "method"), NULL);
+  if (!name) RAISE(error, ALIBI_BAD_INPUT, "%s: position: expected an object with a method, found none", what);
+  alibi_error inner_error = {0};
+  if (model_config_set_method(config, name, &inner_error) != ALIBI_OK)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: %s", what, inner_error.message);
+  TRY(node_get_fields(position, model_config_method(config)->fields, config->position_options.bytes, what, inner, error));
+  if (model_config_resolve(config, &inner_error) != ALIBI_OK)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: %s", what, inner_error.message);
+done:
+  return result;
+}

@@ -1,0 +1,26 @@
+/* model/config.h - the configuration of a model: its table of fields, checks, JSON. */
+#ifndef MODEL_CONFIG_H
+#define MODEL_CONFIG_H
+
+#include "alibi/model.h"
+#include "base/field.h"
+#include "file/json.h"
+#include "position/position.h"
+
+/* All fields but the size and the position options (those have the method's own table). */
+field_table model_config_fields(void);
+
+const position_method *model_config_method(const alibi_model_config *config);
+position_shape model_config_position_shape(const alibi_model_config *config);
+
+/* Sets the method and its settings to their initial values. */
+status model_config_set_method(alibi_model_config *config, const char *name, alibi_error *error);
+
+/* Checks, and replaces zero sizes by what they stand for. */
+status model_config_resolve(alibi_model_config *config, alibi_error *error);
+
+/* config.json: every field, and "position": {"method": name, settings...}. */
+json_node *model_config_node(const alibi_model_config *config);
+status model_config_read(const json_node *node, const char *what, alibi_model_config *config, alibi_error *error);
+
+#endif

@@ -1,0 +1,193 @@
+/* The forward pass: embedding, blocks, final norm.  A block is pre-norm attention and a pre-norm feed-forward part, each added to
+ * the residual stream; what varies between families is data in the configuration. */
+#include <math.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "model/walk.h"
+
+walk_shape walk_shape_of(const model_pass *p)
+{
+  const alibi_model_config *c = &p->model->config;
+  size_t d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
+  return (walk_shape){.rows = p->rows,
+                      .width = (size_t)c->width,
+                      .heads = heads,
+                      .kv_heads = kv,
+                      .head_size = d,
+                      .qkv = (heads + 2 * kv) * d,
+                      .attended = heads * d,
+                      .forward = (size_t)c->feed_forward,
+                      .norm = {c->norm == ALIBI_NORM_LAYER, (float)c->norm_epsilon},
+                      .qk_norm = {false, (float)c->norm_epsilon},
+                      .activation = c->activation == ALIBI_GELU_ERF ? ACTIVATION_GELU_ERF : ACTIVATION_GELU_TANH};
+}
+
+op_attention walk_attention(const model_pass *p, const walk_shape *s, const block_activations *b)
+{
+  const position_plan *plan = &p->position.plan;
+  return (op_attention){.heads = s->heads,
+                        .kv_heads = s->kv_heads,
+                        .head_size = s->head_size,
+                        .scale = plan->score_scale / sqrtf((float)s->head_size),
+                        .bias = plan->bias,
+                        .slopes = plan->slopes,
+                        .table = plan->table,
+                        .table_length = plan->length,
+                        .segments = p->attention,
+                        .segment_count = p->segment_count,
+                        .q = b->qkv,
+                        .k = b->qkv + s->attended,
+                        .v = b->qkv + s->attended + s->kv_heads * s->head_size,
+                        .stride = s->qkv,
+                        .out = b->attended,
+                        .lse = b->lse};
+}
+
+/* Keys and values of a run into its cache. */
+static void store(const model_pass *p, const walk_shape *s, size_t layer, size_t segment, const block_activations *b)
+{
+  const pass_segment *run = &p->segments[segment];
+  model_cache *cache = run->cache;
+  size_t d = s->head_size, row0 = p->attention[segment].row;
+  for (size_t i = 0; i < run->count; i++) {
+    size_t position = run->first + i, block = position / ATTENTION_BLOCK, place = position % ATTENTION_BLOCK * d;
+    const float *keys = b->qkv + (row0 + i) * s->qkv + s->attended, *values = keys + s->kv_heads * d;
+    for (size_t g = 0; g < s->kv_heads; g++) {
+      size_t list = (layer * s->kv_heads + g) * cache->blocks + block;
+      memcpy(cache->key_blocks[list] + place, keys + g * d, d * sizeof *keys);
+      memcpy(cache->value_blocks[list] + place, values + g * d, d * sizeof *values);
+    }
+  }
+}
+
+/* Queries, keys and values of a block: projection, QK-norm, rotation. */
+static void project(model_pass *p, const walk_shape *s, size_t layer, block_activations *b)
+{
+  alibi_context *context = p->model->context;
+  const block_parameters *w = &p->model->parameters.blocks[layer];
+  const position_plan *plan = &p->position.plan;
+  block_weights weights = model_block_weights(p->model, layer);
+  size_t d = s->head_size, turned = s->heads + s->kv_heads;
+  op_norm_forward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain,
+                  w->attention_norm_shift, b->normed1, s->width, b->mean1, b->rstd1);
+  op_linear_forward(context, &p->work, s->rows, b->normed1, s->width, &weights.qkv, w->qkv_bias, b->qkv, s->qkv, false);
+  if (b->raw) {
+    size_t raw = turned * d;
+    for (size_t r = 0; r < s->rows; r++) memcpy(b->raw + r * raw, b->qkv + r * s->qkv, raw * sizeof *b->raw);
+    op_norm_forward(context, s->qk_norm, s->rows, s->heads, d, b->raw, raw, w->query_norm_gain, NULL, b->qkv, s->qkv,
+                    b->raw_mean, b->raw_rstd);
+    op_norm_forward(context, s->qk_norm, s->rows, s->kv_heads, d, b->raw + s->attended, raw, w->key_norm_gain, NULL,
+                    b->qkv + s->attended, s->qkv, b->raw_mean + s->rows * s->heads,
+                    b->raw_rstd + s->rows * s->heads);
+  }
+  if (plan->rotary)
+    op_rotate(context, s->rows, turned, d, plan->rotary, p->positions, plan->cosine, plan->sine, false, b->qkv, s->qkv);
+}
+
+static void attend(model_pass *p, const walk_shape *s, size_t layer, block_activations *b)
+{
+  for (size_t i = 0; i < p->segment_count; i++) {
+    model_cache *cache = p->segments[i].cache;
+    if (!cache) continue;
+    store(p, s, layer, i, b);
+    p->attention[i].key_blocks = cache->key_lists + layer * cache->kv_heads;
+    p->attention[i].value_blocks = cache->value_lists + layer * cache->kv_heads;
+  }
+  op_attention a = walk_attention(p, s, b);
+  op_attention_forward(p->model->context, &p->work, &a);
+}
+
+/* out = x of the next block; may be b->x. */
+static void run_block(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out)
+{
+  alibi_context *context = p->model->context;
+  const block_parameters *w = &p->model->parameters.blocks[layer];
+  block_weights weights = model_block_weights(p->model, layer);
+  project(p, s, layer, b);
+  attend(p, s, layer, b);
+  op_copy(context, s->rows * s->width, b->x, b->middle);
+  op_linear_forward(context, &p->work, s->rows, b->attended, s->attended, &weights.attention_output, w->output_bias, b->middle,
+                    s->width, true);
+  op_norm_forward(context, s->norm, s->rows, 1, s->width, b->middle, s->width, w->feed_forward_norm_gain,
+                  w->feed_forward_norm_shift, b->normed2, s->width, b->mean2, b->rstd2);
+  op_linear_forward(context, &p->work, s->rows, b->normed2, s->width, &weights.input, w->input_bias, b->inner, s->forward,
+                    false);
+  op_activation_forward(context, s->activation, s->rows * s->forward, b->inner, b->activated);
+  op_copy(context, s->rows * s->width, b->middle, out);
+  op_linear_forward(context, &p->work, s->rows, b->activated, s->forward, &weights.output, w->feed_forward_output_bias, out,
+                    s->width, true);
+}
+
+/* Checks the run and writes down where each row stands. */
+static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *segments, size_t count, alibi_error *error)
+{
+  size_t row = 0;
+  if (count > p->shape.segments)
+    return fail(error, ALIBI_INVALID, "a pass: expected at most %zu runs, found %zu", p->shape.segments, count);
+  for (size_t i = 0; i < count; i++) {
+    const pass_segment *s = &segments[i];
+    if (s->count > p->shape.rows - row)
+      return fail(error, ALIBI_INVALID, "a pass: expected at most %zu tokens", p->shape.rows);
+    if (s->first + s->count > p->shape.length || (s->cache && s->first + s->count > s->cache->capacity))
+      return fail(error, ALIBI_INVALID, "position %zu: beyond the %zu that were prepared", s->first + s->count - 1,
+                  s->cache ? s->cache->capacity : p->shape.length);
+    p->attention[i] = (attention_segment){.row = row, .rows = s->count, .first = s->first, .keys = s->first + s->count,
+                                          .key_row = row};
+    for (size_t t = 0; t < s->count; t++, row++) {
+      p->positions[row] = s->first + t;
+      if (tokens[row] >= (uint64_t)p->model->config.vocabulary)
+        return fail(error, ALIBI_INVALID, "token %u: expected an id below the vocabulary of %lld", tokens[row],
+                    (long long)p->model->config.vocabulary);
+    }
+  }
+  p->rows = row;
+  p->tokens = tokens;
+  p->segments = segments;
+  p->segment_count = count;
+  return ALIBI_OK;
+}
+
+status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *segments, size_t count,
+                     alibi_error *error)
+{
+  status result = enter(p, tokens, segments, count, error);
+  if (result != ALIBI_OK) return result;
+  const model_parameters *w = &p->model->parameters;
+  const position_plan *plan = &p->position.plan;
+  walk_shape s = walk_shape_of(p);
+  size_t layers = (size_t)p->model->config.layers;
+  op_embedding_forward(p->model->context, s.rows, s.width, tokens, p->positions, plan->embedding_scale, w->embedding,
+                       plan->embedding, p->blocks[0].x);
+  for (size_t layer = 0; layer < layers; layer++) {
+    bool last = layer + 1 == layers;
+    block_activations *b = &p->blocks[p->shape.keep ? layer : 0];
+    run_block(p, &s, layer, b, last || !p->shape.keep ? p->residual : p->blocks[layer + 1].x);
+  }
+  for (size_t i = 0; i < count; i++)
+    if (segments[i].cache) segments[i].cache->used = segments[i].first + segments[i].count;
+  op_norm_forward(p->model->context, s.norm, s.rows, 1, s.width, p->residual, s.width, w->final_norm_gain,
+                  w->final_norm_shift, p->hidden, s.width, p->final_mean, p->final_rstd);
+  return ALIBI_OK;
+}
+
+void model_losses(model_pass *p, const size_t *rows, const uint32_t *targets, size_t count, float *losses)
+{
+  alibi_context *context = p->model->context;
+  size_t width = (size_t)p->model->config.width, vocabulary = (size_t)p->model->config.vocabulary;
+  matrix head = model_output_weight(p->model);
+  for (size_t start = 0; start < count; start += p->shape.head_rows) {
+    size_t n = count - start < p->shape.head_rows ? count - start : p->shape.head_rows;
+    for (size_t i = 0; i < n; i++)
+      memcpy(p->gathered + i * width, p->hidden + rows[start + i] * width, width * sizeof *p->gathered);
+    op_linear_forward(context, &p->work, n, p->gathered, width, &head, NULL, p->logits, vocabulary, false);
+    op_cross_entropy(context, n, vocabulary, p->logits, targets + start, 0, losses + start, NULL);
+  }
+}
+
+void model_logits(model_pass *p, size_t row, float *logits)
+{
+  size_t width = (size_t)p->model->config.width;
+  matrix head = model_output_weight(p->model);
+  op_linear_forward(p->model->context, &p->work, 1, p->hidden + row * width, width, &head, NULL, logits, head.rows, false);
+}

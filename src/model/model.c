@@ -1,0 +1,133 @@
+/* Making a model in memory, and its weights as operands. */
+#include "model/model.h"
+
+#include <string.h>
+
+
+static status allocate(alibi_context *context, const alibi_model_config *config, alibi_model **out, alibi_error *error)
+{
+  alibi_model *model = NULL;
+  status result;
+  TRY(memory_new(&model, 1, sizeof *model, "a model", error));
+  model->context = context;
+  model->config = *config;
+  TRY(model_config_resolve(&model->config, error));
+  model->method = model_config_method(&model->config);
+  TRY(parameter_list_new(&model->config, &model->list, error));
+  TRY(memory_new(&model->values, model->list.floats, sizeof *model->values, "the parameters", error));
+  TRY(model_parameters_new(&model->list, &model->config, model->values, &model->parameters, error));
+  *out = model;
+  return ALIBI_OK;
+done:
+  alibi_model_free(model);
+  return result;
+}
+
+status model_allocate(alibi_context *context, const alibi_model_config *config, alibi_model **model, alibi_error *error)
+{
+  *model = NULL;
+  if (config->size != sizeof *config)
+    return fail(error, ALIBI_INVALID, "model configuration: expected size %zu, found %zu (call alibi_model_config_init)",
+                sizeof *config, config->size);
+  return allocate(context, config, model, error);
+}
+
+status alibi_model_new(alibi_context *context, const alibi_model_config *config, uint64_t seed, alibi_model **model,
+                       alibi_error *error)
+{
+  status result = model_allocate(context, config, model, error);
+  if (result == ALIBI_OK)
+    parameter_list_initialise(&(*model)->list, &(*model)->config, seed, (*model)->values);
+  return result;
+}
+
+void alibi_model_free(alibi_model *model)
+{
+  if (!model) return;
+  model_unpack(model);
+  model_parameters_free(&model->parameters);
+  parameter_list_free(&model->list);
+  memory_free(model->values);
+  memory_free(model);
+}
+
+const alibi_model_config *alibi_model_get_config(const alibi_model *model)
+{
+  return &model->config;
+}
+
+int64_t alibi_model_parameter_count(const alibi_model *model)
+{
+  size_t total = 0;
+  for (size_t i = 0; i < model->list.count; i++) total += parameter_elements(&model->list.items[i]);
+  return (int64_t)total;
+}
+
+enum { WEIGHTS_A_BLOCK = 4 };
+
+static matrix weight(const alibi_model *model, const float *data, size_t rows, size_t columns, size_t index)
+{
+  matrix w = matrix_f32(data, rows, columns);
+  if (model->packed) w.packed = model->packed[index];
+  return w;
+}
+
+block_weights model_block_weights(const alibi_model *model, size_t layer)
+{
+  const alibi_model_config *c = &model->config;
+  const block_parameters *b = &model->parameters.blocks[layer];
+  size_t width = (size_t)c->width, d = (size_t)c->head_size, forward = (size_t)c->feed_forward;
+  size_t index = layer * WEIGHTS_A_BLOCK;
+  return (block_weights){
+      .qkv = weight(model, b->qkv_weight, (size_t)(c->heads + 2 * c->kv_heads) * d, width, index),
+      .attention_output = weight(model, b->output_weight, width, (size_t)c->heads * d, index + 1),
+      .input = weight(model, b->input_weight, forward, width, index + 2),
+      .output = weight(model, b->feed_forward_output_weight, width, forward, index + 3)};
+}
+
+matrix model_output_weight(const alibi_model *model)
+{
+  const alibi_model_config *c = &model->config;
+  return weight(model, model->parameters.output_weight, (size_t)c->vocabulary, (size_t)c->width,
+                (size_t)c->layers * WEIGHTS_A_BLOCK);
+}
+
+static void pack_one(alibi_model *model, matrix w, size_t index, const float **packed, arena *a)
+{
+  float *panels = arena_floats(a, op_panel_floats(model->context, w.columns, w.rows));
+  if (!panels) return;
+  op_pack_weight(model->context, &w, panels);
+  packed[index] = panels;
+}
+
+status model_pack(alibi_model *model, alibi_error *error)
+{
+  if (model->packed) return ALIBI_OK;
+  size_t layers = (size_t)model->config.layers, count = layers * WEIGHTS_A_BLOCK + 1;
+  arena a = {0};
+  const float **packed = NULL;
+  for (int round = 0; round < 2; round++) {
+    packed = arena_take(&a, count, sizeof *packed);
+    for (size_t layer = 0; layer < layers; layer++) {
+      block_weights w = model_block_weights(model, layer);
+      pack_one(model, w.qkv, layer * WEIGHTS_A_BLOCK, packed, &a);
+      pack_one(model, w.attention_output, layer * WEIGHTS_A_BLOCK + 1, packed, &a);
+      pack_one(model, w.input, layer * WEIGHTS_A_BLOCK + 2, packed, &a);
+      pack_one(model, w.output, layer * WEIGHTS_A_BLOCK + 3, packed, &a);
+    }
+    pack_one(model, model_output_weight(model), count - 1, packed, &a);
+    if (round == 0) {
+      status result = arena_allocate(&a, "packed weights", error);
+      if (result != ALIBI_OK) return result;
+    }
+  }
+  model->packed = packed;
+  model->packed_memory = a;
+  return ALIBI_OK;
+}
+
+void model_unpack(alibi_model *model)
+{
+  arena_free(&model->packed_memory);
+  model->packed = NULL;
+}

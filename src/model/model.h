@@ -1,0 +1,136 @@
+/* model/model.h - a model in memory, and one pass of it over tokens.
+ *
+ * A pass owns the memory of a forward (and backward) run of a given capacity; nothing is allocated while it runs.  The same
+ * forward serves training (activations kept), evaluation (one layer's activations at a time) and decoding (keys and values in a
+ * cache). */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "alibi/model.h"
+#include "base/context.h"
+#include "model/parameters.h"
+#include "op/op.h"
+
+struct alibi_model {
+  alibi_context *context; /* borrowed */
+  alibi_model_config config; /* resolved */
+  const position_method *method;
+  parameter_list list;
+  float *values;          /* one block of list.floats */
+  model_parameters parameters; /* into values */
+  const float **packed;   /* [4 L + 1] panels of the weights (model_pack), or NULL */
+  arena packed_memory;
+};
+
+/* A model with all values 0. */
+status model_allocate(alibi_context *context, const alibi_model_config *config, alibi_model **model, alibi_error *error);
+
+/* Packs all weights once, for a model whose values no longer change: decoding then packs nothing a step.  Takes as much memory as
+ * the weights; a second call does nothing.  model_unpack before values change. */
+status model_pack(alibi_model *model, alibi_error *error);
+void model_unpack(alibi_model *model);
+
+/* The weights of block `layer` as matrices, with their panels where packed. */
+typedef struct block_weights {
+  matrix qkv, attention_output, input, output;
+} block_weights;
+
+block_weights model_block_weights(const alibi_model *model, size_t layer);
+matrix model_output_weight(const alibi_model *model);
+
+/* Keys and values of one session, in blocks of ATTENTION_BLOCK positions, for every layer and key-value head. */
+typedef struct model_cache {
+  size_t layers, kv_heads, head_size, capacity; /* capacity in positions */
+  size_t used;                                  /* positions written */
+  float **key_blocks, **value_blocks;           /* [layers][kv_heads][blocks] pointers to [ATTENTION_BLOCK, D] */
+  const float *const **key_lists, *const **value_lists; /* [layers][kv_heads]: first pointer of each list */
+  size_t blocks;
+  arena memory;
+} model_cache;
+
+status model_cache_new(const alibi_model *model, size_t capacity, model_cache **cache, alibi_error *error);
+void model_cache_free(model_cache *cache);
+size_t model_cache_bytes(const alibi_model *model, size_t capacity);
+
+/* A run of consecutive tokens of one sequence. */
+typedef struct pass_segment {
+  size_t count;       /* tokens */
+  size_t first;       /* position of the first one */
+  model_cache *cache; /* NULL: the run is a whole sequence (first == 0) and attends to itself */
+} pass_segment;
+
+typedef struct pass_shape {
+  size_t rows;     /* at most so many tokens at once */
+  size_t segments; /* in at most so many runs */
+  size_t length;   /* positions 0 .. length-1: also the declared length of length-dependent methods */
+  size_t head_rows; /* rows of logits held at once */
+  bool keep;       /* for backward */
+  const position_extension *extension; /* NULL: as trained */
+  const void *extension_options;
+} pass_shape;
+
+/* What a block leaves for its backward pass.  [R, ...] */
+typedef struct block_activations {
+  float *x;                   /* input [C] */
+  float *mean1, *rstd1;
+  float *normed1;             /* [C] */
+  float *qkv;                 /* [(H + 2G) D], after QK-norm and rotation */
+  float *raw;                 /* [(H + G) D] before QK-norm; NULL without it */
+  float *raw_mean, *raw_rstd; /* [H + G] */
+  float *attended;            /* [H D] */
+  float *lse;                 /* [H] */
+  float *middle;              /* after attention's residual [C] */
+  float *mean2, *rstd2;
+  float *normed2;             /* [C] */
+  float *inner;               /* [F] before the activation */
+  float *activated;           /* [F] */
+} block_activations;
+
+typedef struct model_pass {
+  alibi_model *model;
+  pass_shape shape;
+  position_request request;
+  position_tables position;
+  position_plan_grad position_grad;
+  op_workspace work;
+  /* the run */
+  size_t rows;
+  const uint32_t *tokens;
+  size_t segment_count;
+  const pass_segment *segments;
+  size_t *positions;               /* [R] */
+  attention_segment *attention;    /* [segments] */
+  block_activations *blocks;       /* [L] or, not kept, [1] */
+  float *residual;                 /* x after the last block [R, C] (not kept: the running x) */
+  float *final_mean, *final_rstd;  /* [R] */
+  float *hidden;                   /* after the final norm [R, C] */
+  float *logits;                   /* [head_rows, V] */
+  float *gathered;                 /* [head_rows, C] */
+  float *losses;                   /* [R] */
+  /* backward */
+  float *dx, *dnormed, *dqkv, *dattended, *dforward, *draw, *dhidden, *table_partials;
+  arena memory;
+} model_pass;
+
+status model_pass_new(alibi_model *model, const pass_shape *shape, model_pass **pass, alibi_error *error);
+void model_pass_free(model_pass *pass);
+size_t model_pass_bytes(alibi_model *model, const pass_shape *shape);
+
+/* After the parameters changed: fills the position tables again. */
+void model_pass_refresh(model_pass *pass);
+
+/* tokens [sum of counts], run after run.  ALIBI_INVALID where a token is not below V or a position not below
+ * shape.length.  Leaves hidden [R, C]. */
+status model_forward(model_pass *pass, const uint32_t *tokens, const pass_segment *segments, size_t count,
+                     alibi_error *error);
+
+/* Losses (nats) of the `count` rows listed (ascending), whose next tokens are targets[i]. */
+void model_losses(model_pass *pass, const size_t *rows, const uint32_t *targets, size_t count, float *losses);
+
+/* Logits [V] of one row. */
+void model_logits(model_pass *pass, size_t row, float *logits);
+
+/* Loss of every row against targets [R] (sum, in double, of nats) and the gradient of that sum, added to grads. */
+double model_backward(model_pass *pass, const uint32_t *targets, model_parameters *grads);
+
+#endif

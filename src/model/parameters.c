@@ -1,0 +1,195 @@
+/* The list of parameters, made from the configuration in the order in which they are stored. */
+#include "model/parameters.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+
+enum { OFFSET_MULTIPLE = 16 };
+
+size_t parameter_elements(const parameter *p)
+{
+  return size_mul(p->rows, p->columns);
+}
+
+static status add(parameter_list *list, const char *prefix, const char *name, size_t rows, size_t columns,
+                  parameter_initial initial, bool decay, alibi_error *error)
+{
+  status result = memory_grow(&list->items, &list->capacity, list->count + 1, sizeof *list->items,
+                              "the list of parameters", error);
+  if (result != ALIBI_OK) return result;
+  parameter *p = &list->items[list->count++];
+  *p = (parameter){.rows = rows, .columns = columns ? columns : 1, .vector = columns == 0, .decay = decay,
+                   .initial = initial, .offset = list->floats};
+  snprintf(p->name, sizeof p->name, "%.31s%.63s", prefix, name);
+  list->floats = size_add(list->floats, size_round_up(parameter_elements(p), OFFSET_MULTIPLE));
+  return ALIBI_OK;
+}
+
+static status add_norm(parameter_list *list, const alibi_model_config *c, const char *prefix, const char *name,
+                       alibi_error *error)
+{
+  char full[64];
+  status result;
+  snprintf(full, sizeof full, "%s.gain", name);
+  TRY(add(list, prefix, full, (size_t)c->width, 0, INITIAL_ONE, false, error));
+  snprintf(full, sizeof full, "%s.shift", name);
+  if (c->norm_bias) TRY(add(list, prefix, full, (size_t)c->width, 0, INITIAL_ZERO, false, error));
+done:
+  return result;
+}
+
+static status add_linear(parameter_list *list, const alibi_model_config *c, const char *prefix, const char *name,
+                         size_t out, size_t in, parameter_initial initial, alibi_error *error)
+{
+  char full[64];
+  status result;
+  snprintf(full, sizeof full, "%s.weight", name);
+  TRY(add(list, prefix, full, out, in, initial, true, error));
+  snprintf(full, sizeof full, "%s.bias", name);
+  if (c->bias) TRY(add(list, prefix, full, out, 0, INITIAL_ZERO, false, error));
+done:
+  return result;
+}
+
+static status add_block(parameter_list *list, const alibi_model_config *c, size_t layer, alibi_error *error)
+{
+  size_t width = (size_t)c->width, d = (size_t)c->head_size, forward = (size_t)c->feed_forward;
+  size_t attended = size_mul((size_t)c->heads, d), qkv = size_mul((size_t)(c->heads + 2 * c->kv_heads), d);
+  char prefix[32];
+  status result;
+  snprintf(prefix, sizeof prefix, "blocks.%zu.", layer);
+  TRY(add_norm(list, c, prefix, "attention_norm", error));
+  TRY(add_linear(list, c, prefix, "attention.qkv", qkv, width, INITIAL_NORMAL, error));
+  if (c->qk_norm) {
+    TRY(add(list, prefix, "attention.query_norm.gain", d, 0, INITIAL_ONE, false, error));
+    TRY(add(list, prefix, "attention.key_norm.gain", d, 0, INITIAL_ONE, false, error));
+  }
+  TRY(add_linear(list, c, prefix, "attention.output", width, attended, INITIAL_RESIDUAL, error));
+  TRY(add_norm(list, c, prefix, "feed_forward_norm", error));
+  TRY(add_linear(list, c, prefix, "feed_forward.input", forward, width, INITIAL_NORMAL, error));
+  TRY(add_linear(list, c, prefix, "feed_forward.output", width, forward, INITIAL_RESIDUAL, error));
+done:
+  return result;
+}
+
+static size_t method_parameters(const alibi_model_config *c, position_parameter *list)
+{
+  const position_method *method = model_config_method(c);
+  position_shape shape = model_config_position_shape(c);
+  return method->parameters ? method->parameters(&shape, c->position_options.bytes, list) : 0;
+}
+
+status parameter_list_new(const alibi_model_config *config, parameter_list *list, alibi_error *error)
+{
+  position_parameter own[POSITION_MAX_PARAMETERS];
+  size_t vocabulary = (size_t)config->vocabulary, width = (size_t)config->width;
+  size_t own_count = method_parameters(config, own);
+  status result;
+  *list = (parameter_list){0};
+  TRY(add(list, "", "embedding.weight", vocabulary, width, INITIAL_NORMAL, true, error));
+  for (size_t i = 0; i < own_count; i++)
+    TRY(add(list, "", own[i].name, own[i].rows, own[i].columns, INITIAL_POSITION, own[i].decay, error));
+  for (size_t layer = 0; layer < (size_t)config->layers; layer++) TRY(add_block(list, config, layer, error));
+  TRY(add_norm(list, config, "", "final_norm", error));
+  if (!config->tied) TRY(add(list, "", "output.weight", vocabulary, width, INITIAL_NORMAL, true, error));
+done:
+  if (result != ALIBI_OK) parameter_list_free(list);
+  return result;
+}
+
+void parameter_list_free(parameter_list *list)
+{
+  free(list->items);
+  *list = (parameter_list){0};
+}
+
+const parameter *parameter_find(const parameter_list *list, const char *name)
+{
+  for (size_t i = 0; i < list->count; i++)
+    if (strcmp(list->items[i].name, name) == 0) return &list->items[i];
+  return NULL;
+}
+
+void parameter_list_initialise(const parameter_list *list, const alibi_model_config *config, uint64_t seed,
+                               float *values)
+{
+  const position_method *method = model_config_method(config);
+  position_shape shape = model_config_position_shape(config);
+  double deviation = config->initial_deviation, residual = deviation / sqrt(2.0 * (double)config->layers);
+  size_t own = 0;
+  for (size_t i = 0; i < list->count; i++) {
+    const parameter *p = &list->items[i];
+    float *value = values + p->offset;
+    size_t elements = parameter_elements(p);
+    /* The stream is the parameter's own name, so that methods with other parameters share the rest. */
+    uint64_t stream = 14695981039346656037u; /* FNV-1a */
+    for (const char *c = p->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
+    for (size_t e = 0; e < elements; e++) {
+      double normal = p->initial == INITIAL_ONE || p->initial == INITIAL_ZERO ? 0 : random_normal(seed, stream, e);
+      switch (p->initial) {
+      case INITIAL_NORMAL: value[e] = (float)(deviation * normal); break;
+      case INITIAL_RESIDUAL: value[e] = (float)(residual * normal); break;
+      case INITIAL_ONE: value[e] = 1; break;
+      case INITIAL_ZERO: value[e] = 0; break;
+      case INITIAL_POSITION:
+        value[e] = method->initial ? method->initial(&shape, config->position_options.bytes, own, e, normal) : 0;
+        break;
+      }
+    }
+    if (p->initial == INITIAL_POSITION) own++;
+  }
+}
+
+static float *locate(const parameter_list *list, float *block, const char *prefix, const char *name)
+{
+  char full[96];
+  snprintf(full, sizeof full, "%.31s%.63s", prefix, name);
+  const parameter *p = parameter_find(list, full);
+  return p ? block + p->offset : NULL;
+}
+
+status model_parameters_new(const parameter_list *list, const alibi_model_config *config, float *block,
+                            model_parameters *pointers, alibi_error *error)
+{
+  position_parameter own[POSITION_MAX_PARAMETERS];
+  size_t own_count = method_parameters(config, own);
+  *pointers = (model_parameters){0};
+  status result = memory_new(&pointers->blocks, (size_t)config->layers, sizeof *pointers->blocks, "pointers to parameters",
+                             error);
+  if (result != ALIBI_OK) return result;
+  pointers->embedding = locate(list, block, "", "embedding.weight");
+  for (size_t i = 0; i < own_count; i++) pointers->position[i] = locate(list, block, "", own[i].name);
+  for (size_t layer = 0; layer < (size_t)config->layers; layer++) {
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "blocks.%zu.", layer);
+    pointers->blocks[layer] = (block_parameters){
+        .attention_norm_gain = locate(list, block, prefix, "attention_norm.gain"),
+        .attention_norm_shift = locate(list, block, prefix, "attention_norm.shift"),
+        .qkv_weight = locate(list, block, prefix, "attention.qkv.weight"),
+        .qkv_bias = locate(list, block, prefix, "attention.qkv.bias"),
+        .query_norm_gain = locate(list, block, prefix, "attention.query_norm.gain"),
+        .key_norm_gain = locate(list, block, prefix, "attention.key_norm.gain"),
+        .output_weight = locate(list, block, prefix, "attention.output.weight"),
+        .output_bias = locate(list, block, prefix, "attention.output.bias"),
+        .feed_forward_norm_gain = locate(list, block, prefix, "feed_forward_norm.gain"),
+        .feed_forward_norm_shift = locate(list, block, prefix, "feed_forward_norm.shift"),
+        .input_weight = locate(list, block, prefix, "feed_forward.input.weight"),
+        .input_bias = locate(list, block, prefix, "feed_forward.input.bias"),
+        .feed_forward_output_weight = locate(list, block, prefix, "feed_forward.output.weight"),
+        .feed_forward_output_bias = locate(list, block, prefix, "feed_forward.output.bias")};
+  }
+  pointers->final_norm_gain = locate(list, block, "", "final_norm.gain");
+  pointers->final_norm_shift = locate(list, block, "", "final_norm.shift");
+  pointers->output_weight = config->tied ? pointers->embedding : locate(list, block, "", "output.weight");
+  return ALIBI_OK;
+}
+
+void model_parameters_free(model_parameters *pointers)
+{
+  memory_free(pointers->blocks);
+  *pointers = (model_parameters){0};
+}

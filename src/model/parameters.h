@@ -1,0 +1,61 @@
+/* model/parameters.h - the one list of parameters: name, shape, initialisation, weight decay or not.  Allocation, initialisation,
+ * optimiser, checkpoint, export and averaging all iterate it. */
+#ifndef MODEL_PARAMETERS_H
+#define MODEL_PARAMETERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "model/config.h"
+
+typedef enum parameter_initial {
+  INITIAL_NORMAL,   /* deviation of the configuration */
+  INITIAL_RESIDUAL, /* the same / sqrt(2 L): what adds to the residual stream (Radford et al. 2019) */
+  INITIAL_ONE,
+  INITIAL_ZERO,
+  INITIAL_POSITION  /* the position method says */
+} parameter_initial;
+
+typedef struct parameter {
+  char name[96];
+  size_t rows, columns; /* a vector has columns 1 and is written with one dimension */
+  bool vector, decay;
+  parameter_initial initial;
+  size_t offset; /* in floats, a multiple of 16; the padding between parameters stays 0 */
+} parameter;
+
+typedef struct parameter_list {
+  parameter *items;
+  size_t count, capacity;
+  size_t floats; /* of the block that holds them all */
+} parameter_list;
+
+status parameter_list_new(const alibi_model_config *config, parameter_list *list, alibi_error *error);
+void parameter_list_free(parameter_list *list);
+const parameter *parameter_find(const parameter_list *list, const char *name);
+size_t parameter_elements(const parameter *p);
+
+/* Writes initial values; a value is a pure function of (seed, parameter, element). */
+void parameter_list_initialise(const parameter_list *list, const alibi_model_config *config, uint64_t seed,
+                               float *values);
+
+/* Pointers into a block of values or of gradients; NULL where the configuration has no such parameter. */
+typedef struct block_parameters {
+  float *attention_norm_gain, *attention_norm_shift, *qkv_weight, *qkv_bias, *query_norm_gain, *key_norm_gain,
+      *output_weight, *output_bias, *feed_forward_norm_gain, *feed_forward_norm_shift, *input_weight, *input_bias,
+      *feed_forward_output_weight, *feed_forward_output_bias;
+} block_parameters;
+
+typedef struct model_parameters {
+  float *embedding;                            /* [V, C] */
+  float *position[POSITION_MAX_PARAMETERS];
+  block_parameters *blocks;                    /* [L], owned */
+  float *final_norm_gain, *final_norm_shift;   /* [C] */
+  float *output_weight;                        /* [V, C]; the embedding where tied */
+} model_parameters;
+
+status model_parameters_new(const parameter_list *list, const alibi_model_config *config, float *block,
+                            model_parameters *pointers, alibi_error *error);
+void model_parameters_free(model_parameters *pointers);
+
+#endif

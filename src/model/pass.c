@@ -1,0 +1,160 @@
+/* The memory of a pass: one arena, laid out by the function that is also used to count it. */
+#include <string.h>
+
+#include "model/model.h"
+
+static void layout_block(block_activations *b, const alibi_model_config *c, size_t rows, arena *a)
+{
+  size_t width = (size_t)c->width, d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
+  size_t forward = (size_t)c->feed_forward;
+  b->x = arena_floats(a, size_mul(rows, width));
+  b->mean1 = arena_floats(a, rows);
+  b->rstd1 = arena_floats(a, rows);
+  b->normed1 = arena_floats(a, size_mul(rows, width));
+  b->qkv = arena_floats(a, size_mul(rows, (heads + 2 * kv) * d));
+  if (c->qk_norm) {
+    b->raw = arena_floats(a, size_mul(rows, (heads + kv) * d));
+    b->raw_mean = arena_floats(a, size_mul(rows, heads + kv));
+    b->raw_rstd = arena_floats(a, size_mul(rows, heads + kv));
+  }
+  b->attended = arena_floats(a, size_mul(rows, heads * d));
+  b->lse = arena_floats(a, size_mul(rows, heads));
+  b->middle = arena_floats(a, size_mul(rows, width));
+  b->mean2 = arena_floats(a, rows);
+  b->rstd2 = arena_floats(a, rows);
+  b->normed2 = arena_floats(a, size_mul(rows, width));
+  b->inner = arena_floats(a, size_mul(rows, forward));
+  b->activated = arena_floats(a, size_mul(rows, forward));
+}
+
+static size_t larger(size_t a, size_t b)
+{
+  return a > b ? a : b;
+}
+
+static void layout_workspace(model_pass *p, arena *a)
+{
+  const alibi_model_config *c = &p->model->config;
+  const alibi_context *context = p->model->context;
+  size_t width = (size_t)c->width, d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
+  size_t forward = (size_t)c->feed_forward, vocabulary = (size_t)c->vocabulary;
+  size_t rows = p->shape.keep ? p->shape.rows : 0, head_rows = p->shape.keep ? p->shape.head_rows : 0;
+  size_t panels = op_linear_panel_floats(context, rows, (heads + 2 * kv) * d, width);
+  panels = larger(panels, op_linear_panel_floats(context, rows, width, heads * d));
+  panels = larger(panels, op_linear_panel_floats(context, rows, forward, width));
+  panels = larger(panels, op_linear_panel_floats(context, rows, width, forward));
+  panels = larger(panels, op_linear_panel_floats(context, head_rows, vocabulary, width));
+  p->work.panels = arena_floats(a, panels);
+  p->work.scratch_floats = size_round_up(context->kernel->attention_scratch(d), 16);
+  p->work.scratch = arena_floats(a, size_mul((size_t)context->threads, p->work.scratch_floats));
+}
+
+static void layout_backward(model_pass *p, arena *a)
+{
+  const alibi_model_config *c = &p->model->config;
+  size_t width = (size_t)c->width, d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
+  size_t rows = p->shape.rows;
+  p->dx = arena_floats(a, size_mul(rows, width));
+  p->dhidden = arena_floats(a, size_mul(rows, width));
+  p->dnormed = arena_floats(a, size_mul(rows, width));
+  p->dqkv = arena_floats(a, size_mul(rows, (heads + 2 * kv) * d));
+  p->dattended = arena_floats(a, size_mul(rows, heads * d));
+  p->dforward = arena_floats(a, size_mul(rows, (size_t)c->feed_forward));
+  if (c->qk_norm) p->draw = arena_floats(a, size_mul(rows, (heads + kv) * d));
+  if (p->position.plan.embedding) p->position_grad.embedding = arena_floats(a, size_mul(p->shape.length, width));
+  if (p->position.plan.bias == BIAS_DISTANCE && p->model->method->backward) {
+    size_t table = size_mul(heads, p->shape.length);
+    p->position_grad.table = arena_floats(a, table);
+    p->table_partials = arena_floats(a, size_mul(p->shape.segments, table));
+  }
+}
+
+static void layout(model_pass *p, arena *a)
+{
+  const alibi_model_config *c = &p->model->config;
+  size_t rows = p->shape.rows, width = (size_t)c->width, layers = p->shape.keep ? (size_t)c->layers : 1;
+  layout_workspace(p, a);
+  p->positions = arena_take(a, rows, sizeof *p->positions);
+  p->attention = arena_take(a, p->shape.segments, sizeof *p->attention);
+  p->blocks = arena_take(a, layers, sizeof *p->blocks);
+  for (size_t layer = 0; layer < layers; layer++) {
+    block_activations counted = {0};
+    layout_block(p->blocks ? &p->blocks[layer] : &counted, c, rows, a);
+  }
+  if (p->shape.keep)
+    p->residual = arena_floats(a, size_mul(rows, width));
+  else if (p->blocks)
+    p->residual = p->blocks[0].x;
+  p->final_mean = arena_floats(a, rows);
+  p->final_rstd = arena_floats(a, rows);
+  p->hidden = arena_floats(a, size_mul(rows, width));
+  p->logits = arena_floats(a, size_mul(p->shape.head_rows, (size_t)c->vocabulary));
+  p->gathered = arena_floats(a, size_mul(p->shape.head_rows, width));
+  p->losses = arena_floats(a, rows);
+  if (p->shape.keep) layout_backward(p, a);
+}
+
+static status prepare_position(model_pass *p, alibi_error *error)
+{
+  const alibi_model *model = p->model;
+  position_request request = {.shape = model_config_position_shape(&model->config),
+                              .options = model->config.position_options.bytes,
+                              .length = p->shape.length,
+                              .extension = p->shape.extension,
+                              .extension_options = p->shape.extension_options};
+  for (size_t i = 0; i < POSITION_MAX_PARAMETERS; i++) request.parameters[i] = model->parameters.position[i];
+  p->request = request;
+  return position_prepare(model->method, &p->request, &p->position, error);
+}
+
+static status start(alibi_model *model, const pass_shape *shape, model_pass **pass, alibi_error *error)
+{
+  *pass = NULL;
+  if (shape->rows == 0 || shape->segments == 0 || shape->length == 0 || shape->head_rows == 0)
+    return fail(error, ALIBI_INVALID, "a pass: expected rows, segments and a length above 0");
+  status result = memory_new(pass, 1, sizeof **pass, "a pass", error);
+  if (result != ALIBI_OK) return result;
+  (*pass)->model = model;
+  (*pass)->shape = *shape;
+  return prepare_position(*pass, error);
+}
+
+status model_pass_new(alibi_model *model, const pass_shape *shape, model_pass **pass, alibi_error *error)
+{
+  status result;
+  TRY(start(model, shape, pass, error));
+  layout(*pass, &(*pass)->memory);
+  TRY(arena_allocate(&(*pass)->memory, "the activations of a pass", error));
+  layout(*pass, &(*pass)->memory);
+  return ALIBI_OK;
+done:
+  model_pass_free(*pass);
+  *pass = NULL;
+  return result;
+}
+
+void model_pass_free(model_pass *pass)
+{
+  if (!pass) return;
+  position_release(&pass->position);
+  arena_free(&pass->memory);
+  memory_free(pass);
+}
+
+size_t model_pass_bytes(alibi_model *model, const pass_shape *shape)
+{
+  model_pass *pass;
+  size_t bytes = 0;
+  if (start(model, shape, &pass, NULL) == ALIBI_OK) {
+    arena counted = {0};
+    layout(pass, &counted);
+    bytes = size_add(counted.used, pass->position.memory.size);
+  }
+  model_pass_free(pass);
+  return bytes;
+}
+
+void model_pass_refresh(model_pass *pass)
+{
+  pass->model->method->fill(&pass->request, &pass->position.plan);
+}

@@ -1,0 +1,129 @@
+/* op/op.h - the threaded operations of a transformer, forward beside backward.
+ *
+ * An operation cuts its work by shape, never by thread count, gives each output element to one work item, and keeps every
+ * sum in a fixed order: the same bits for any number of threads.  Shapes are in comments: R rows (tokens of all sequences
+ * together), C channels, F feed-forward, V vocabulary, H heads, G key-value heads, D head size.  Strides are in floats. */
+#ifndef OP_OP_H
+#define OP_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/context.h"
+#include "kernel/kernel.h"
+
+typedef enum matrix_type { MATRIX_F32 } matrix_type;
+
+/* A weight: [rows, columns], row r at data + r * stride.  `packed` are its panels for x W^T (op_pack), or NULL. */
+typedef struct matrix {
+  matrix_type type;
+  size_t rows, columns, stride;
+  const void *data;
+  const float *packed;
+} matrix;
+
+static inline matrix matrix_f32(const float *data, size_t rows, size_t columns)
+{
+  return (matrix){MATRIX_F32, rows, columns, columns, data, NULL};
+}
+
+/* Memory that operations share: panels, and scratch per thread.  Sizes: op_pack_floats, op_scratch_floats. */
+typedef struct op_workspace {
+  float *panels;
+  float *scratch; /* [threads, scratch_floats] */
+  size_t scratch_floats;
+} op_workspace;
+
+/* Floats of the panels of an operand with `inner` x `columns`. */
+size_t op_panel_floats(const alibi_context *context, size_t inner, size_t columns);
+/* Floats of panels that linear forward and backward of a weight [out, in] on R rows need. */
+size_t op_linear_panel_floats(const alibi_context *context, size_t rows, size_t out, size_t in);
+void op_pack_weight(alibi_context *context, const matrix *w, float *packed);
+
+/* y [R, out] = x [R, in] w^T + bias, or y += ... where accumulate (bias then added too).  bias may be NULL. */
+void op_linear_forward(alibi_context *context, const op_workspace *work, size_t rows, const float *x,
+                       size_t x_stride, const matrix *w, const float *bias, float *y, size_t y_stride,
+                       bool accumulate);
+/* dx [R, in] = dy w (NULL: not wanted); dw += dy^T x; dbias += column sums of dy (NULL: none). */
+void op_linear_backward(alibi_context *context, const op_workspace *work, size_t rows, const float *x,
+                        size_t x_stride, const matrix *w, const float *dy, size_t dy_stride, float *dx,
+                        size_t dx_stride, float *dw, float *dbias);
+
+typedef struct op_norm {
+  bool centre; /* LayerNorm, else RMSNorm */
+  float epsilon;
+} op_norm;
+
+/* Each row in `groups` groups of `columns` channels, normalised on their own (groups 1: a plain norm; H: per head).
+ * Group g of row r lies at x + r * x_stride + g * columns.  mean, rstd [R, groups] may be NULL in inference. */
+void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns, const float *x,
+                     size_t x_stride, const float *gain, const float *shift, float *y, size_t y_stride,
+                     float *mean, float *rstd);
+/* dx += (add) or dx = ; dgain, dshift +=. */
+void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
+                      const float *x, size_t x_stride, const float *gain, const float *mean, const float *rstd,
+                      const float *dy, size_t dy_stride, float *dx, float *dgain, float *dshift);
+
+void op_activation_forward(alibi_context *context, activation_kind kind, size_t n, const float *x, float *y);
+void op_activation_backward(alibi_context *context, activation_kind kind, size_t n, const float *x, const float *dy,
+                            float *dx);
+
+void op_copy(alibi_context *context, size_t n, const float *x, float *y);
+void op_add(alibi_context *context, size_t n, const float *x, float *y); /* y += x */
+
+/* x [R, C] = scale * table[token] + position[row's position]; positions[r], position may be NULL. */
+void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
+                          const size_t *positions, float scale, const float *table, const float *position, float *x);
+/* dtable[token] += scale dx; dposition[position] += dx. */
+void op_embedding_backward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
+                           const size_t *positions, float scale, const float *dx, float *dtable, float *dposition);
+
+/* Turns `heads` heads of `head_size` channels in every row: x + r * stride + h * head_size. */
+void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_size, size_t rotary,
+               const size_t *positions, const float *cosine, const float *sine, bool inverse, float *x,
+               size_t stride);
+
+/* A run of rows that attends to one set of keys. */
+typedef struct attention_segment {
+  size_t row, rows; /* rows row .. row + rows - 1 of q and out */
+  size_t first;     /* position of the first of them */
+  size_t keys;      /* keys 0 .. keys-1, at positions 0 .. keys-1 */
+  /* Either rows of the k and v matrices from key_row on, or per key-value head a list of block pointers (a cache). */
+  size_t key_row;
+  const float *const *const *key_blocks; /* [G][blocks] of [ATTENTION_BLOCK, D]; NULL: rows */
+  const float *const *const *value_blocks;
+} attention_segment;
+
+typedef struct op_attention {
+  size_t heads, kv_heads, head_size;
+  float scale;
+  bias_kind bias;
+  const float *slopes;  /* [H] */
+  const float *table;   /* [H, table_length], reversed as in position_plan */
+  size_t table_length;
+  const attention_segment *segments;
+  size_t segment_count;
+  const float *q, *k, *v; /* [R, .. stride] */
+  size_t stride;          /* of q, k, v */
+  float *out;             /* [R, H D] */
+  float *lse;             /* [R, H] */
+  /* backward: same layouts; dq, dk, dv are added to; table_grad as table, added to, or NULL */
+  const float *dout;
+  float *dq, *dk, *dv;
+  float *table_grad;
+  float *table_partials; /* [segments, H, table_length], needed with table_grad */
+} op_attention;
+
+void op_attention_forward(alibi_context *context, const op_workspace *work, const op_attention *a);
+void op_attention_backward(alibi_context *context, const op_workspace *work, const op_attention *a);
+
+/* losses[r] = -log softmax(logits[r])[target[r]]; dlogits (may be logits, NULL: not wanted) = (softmax - onehot) * weight. */
+void op_cross_entropy(alibi_context *context, size_t rows, size_t vocabulary, const float *logits,
+                      const uint32_t *targets, float weight, float *losses, float *dlogits);
+
+double op_sum_squares(alibi_context *context, size_t n, const float *x);
+void op_adamw(alibi_context *context, size_t n, const adamw_step *step, const float *grad, float *value, float *m,
+              float *v);
+
+#endif

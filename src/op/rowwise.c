@@ -1,0 +1,216 @@
+/* Operations that treat every row or every number on its own: norm, activation, rotation, embedding, loss, optimiser.
+ * Rows are cut into fixed blocks; what sums over rows (gains, shifts, embedding rows) is cut by columns instead, so that each
+ * sum runs over the rows in order. */
+#include <string.h>
+
+#include "op/op.h"
+
+enum { ROW_BLOCK = 32, COLUMN_BLOCK = 64, FLAT_BLOCK = 16384 };
+
+typedef struct span {
+  size_t start, count;
+} span;
+
+static size_t count_blocks(size_t n, size_t block)
+{
+  return (n + block - 1) / block;
+}
+
+static span block_at(size_t n, size_t block, size_t item)
+{
+  size_t start = item * block;
+  return (span){start, n - start < block ? n - start : block};
+}
+
+#define PARALLEL_FOR_(text) _Pragma(#text)
+#define PARALLEL_FOR(items)                                                                                  \
+  PARALLEL_FOR_(omp parallel for num_threads(context->threads) if (context->threads > 1 && (items) > 1))     \
+  for (size_t item = 0; item < (items); item++)
+
+void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns, const float *x,
+                     size_t x_stride, const float *gain, const float *shift, float *y, size_t y_stride,
+                     float *mean, float *rstd)
+{
+  const kernel_table *k = context->kernel;
+  size_t items = count_blocks(rows, ROW_BLOCK);
+  PARALLEL_FOR(items)
+  {
+    span b = block_at(rows, ROW_BLOCK, item);
+    if (groups == 1) {
+      norm_shape s = {b.count, columns, x_stride, y_stride, n.epsilon, n.centre};
+      k->norm_forward(&s, x + b.start * x_stride, gain, shift, y + b.start * y_stride,
+                      mean ? mean + b.start : NULL, rstd ? rstd + b.start : NULL);
+      continue;
+    }
+    norm_shape s = {groups, columns, columns, columns, n.epsilon, n.centre};
+    for (size_t r = b.start; r < b.start + b.count; r++)
+      k->norm_forward(&s, x + r * x_stride, gain, shift, y + r * y_stride, mean ? mean + r * groups : NULL,
+                      rstd ? rstd + r * groups : NULL);
+  }
+}
+
+void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
+                      const float *x, size_t x_stride, const float *gain, const float *mean, const float *rstd,
+                      const float *dy, size_t dy_stride, float *dx, float *dgain, float *dshift)
+{
+  const kernel_table *k = context->kernel;
+  size_t items = count_blocks(rows, ROW_BLOCK), column_items = count_blocks(columns, COLUMN_BLOCK);
+  PARALLEL_FOR(items)
+  {
+    span b = block_at(rows, ROW_BLOCK, item);
+    if (groups == 1) {
+      norm_shape s = {b.count, columns, x_stride, dy_stride, n.epsilon, n.centre};
+      k->norm_backward(&s, x + b.start * x_stride, gain, mean + b.start, rstd + b.start, dy + b.start * dy_stride,
+                       dx + b.start * x_stride);
+      continue;
+    }
+    norm_shape s = {groups, columns, columns, columns, n.epsilon, n.centre};
+    for (size_t r = b.start; r < b.start + b.count; r++)
+      k->norm_backward(&s, x + r * x_stride, gain, mean + r * groups, rstd + r * groups, dy + r * dy_stride,
+                       dx + r * x_stride);
+  }
+  if (!dgain && !dshift) return;
+  PARALLEL_FOR(column_items)
+  {
+    span b = block_at(columns, COLUMN_BLOCK, item);
+    size_t to = b.start + b.count;
+    if (groups == 1) {
+      norm_shape s = {rows, columns, x_stride, dy_stride, n.epsilon, n.centre};
+      k->norm_backward_gain(&s, b.start, to, x, mean, rstd, dy, dgain, dshift);
+      continue;
+    }
+    norm_shape s = {groups, columns, columns, columns, n.epsilon, n.centre};
+    for (size_t r = 0; r < rows; r++)
+      k->norm_backward_gain(&s, b.start, to, x + r * x_stride, mean + r * groups, rstd + r * groups,
+                            dy + r * dy_stride, dgain, dshift);
+  }
+}
+
+void op_activation_forward(alibi_context *context, activation_kind kind, size_t n, const float *x, float *y)
+{
+  size_t items = count_blocks(n, FLAT_BLOCK);
+  PARALLEL_FOR(items)
+  {
+    span b = block_at(n, FLAT_BLOCK, item);
+    context->kernel->activation_forward(kind, b.count, x + b.start, y + b.start);
+  }
+}
+
+void op_activation_backward(alibi_context *context, activation_kind kind, size_t n, const float *x, const float *dy,
+                            float *dx)
+{
+  size_t items = count_blocks(n, FLAT_BLOCK);
+  PARALLEL_FOR(items)
+  {
+    span b = block_at(n, FLAT_BLOCK, item);
+    context->kernel->activation_backward(kind, b.count, x + b.start, dy + b.start, dx + b.start);
+  }
+}
+
+void op_copy(alibi_context *context, size_t n, const float *x, float *y)
+{
+  size_t items = count_blocks(n, FLAT_BLOCK);
+  PARALLEL_FOR(items)
+  {
+    span b = block_at(n, FLAT_BLOCK, item);
+    memcpy(y + b.start, x + b.start, b.count * sizeof *y);
+  }
+}
+
+void op_add(alibi_context *context, size_t n, const float *x, float *y)
+{
+  size_t items = count_blocks(n, FLAT_BLOCK);
+  PARALLEL_FOR(items)
+  {
+    span b = block_at(n, FLAT_BLOCK, item);
+    context->kernel->add(b.count, x + b.start, y + b.start);
+  }
+}
+
+void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
+                          const size_t *positions, float scale, const float *table, const float *position, float *x)
+{
+  const kernel_table *k = context->kernel;
+  size_t items = count_blocks(rows, ROW_BLOCK);
+  PARALLEL_FOR(items)
+  {
+    span b = block_at(rows, ROW_BLOCK, item);
+    for (size_t r = b.start; r < b.start + b.count; r++) {
+      float *row = x + r * channels;
+      memcpy(row, table + tokens[r] * channels, channels * sizeof *row);
+      if (scale != 1) k->scale(channels, scale, row);
+      if (position) k->add(channels, position + positions[r] * channels, row);
+    }
+  }
+}
+
+void op_embedding_backward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
+                           const size_t *positions, float scale, const float *dx, float *dtable, float *dposition)
+{
+  const kernel_table *k = context->kernel;
+  size_t items = count_blocks(channels, COLUMN_BLOCK);
+  PARALLEL_FOR(items)
+  {
+    span b = block_at(channels, COLUMN_BLOCK, item);
+    for (size_t r = 0; r < rows; r++) {
+      const float *row = dx + r * channels + b.start;
+      k->add_scaled(b.count, scale, row, dtable + tokens[r] * channels + b.start);
+      if (dposition) k->add(b.count, row, dposition + positions[r] * channels + b.start);
+    }
+  }
+}
+
+void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_size, size_t rotary,
+               const size_t *positions, const float *cosine, const float *sine, bool inverse, float *x,
+               size_t stride)
+{
+  const kernel_table *k = context->kernel;
+  size_t items = count_blocks(rows, ROW_BLOCK), half = rotary / 2;
+  PARALLEL_FOR(items)
+  {
+    span b = block_at(rows, ROW_BLOCK, item);
+    for (size_t r = b.start; r < b.start + b.count; r++)
+      for (size_t h = 0; h < heads; h++)
+        k->rotate(half, cosine + positions[r] * half, sine + positions[r] * half, inverse,
+                  x + r * stride + h * head_size);
+  }
+}
+
+void op_cross_entropy(alibi_context *context, size_t rows, size_t vocabulary, const float *logits,
+                      const uint32_t *targets, float weight, float *losses, float *dlogits)
+{
+  PARALLEL_FOR(rows)
+  {
+    float *d = dlogits ? dlogits + item * vocabulary : NULL;
+    context->kernel->cross_entropy(vocabulary, logits + item * vocabulary, targets[item], weight, losses + item, d);
+  }
+}
+
+/* Partial sums of fixed blocks, added in order. */
+double op_sum_squares(alibi_context *context, size_t n, const float *x)
+{
+  enum { BATCH = 256 };
+  double total = 0, partial[BATCH];
+  for (size_t start = 0; start < n; start += (size_t)BATCH * FLAT_BLOCK) {
+    size_t left = n - start < (size_t)BATCH * FLAT_BLOCK ? n - start : (size_t)BATCH * FLAT_BLOCK;
+    size_t items = count_blocks(left, FLAT_BLOCK);
+    PARALLEL_FOR(items)
+    {
+      span b = block_at(left, FLAT_BLOCK, item);
+      partial[item] = context->kernel->sum_squares(b.count, x + start + b.start);
+    }
+    for (size_t i = 0; i < items; i++) total += partial[i];
+  }
+  return total;
+}
+
+void op_adamw(alibi_context *context, size_t n, const adamw_step *step, const float *grad, float *value, float *m,
+              float *v)
+{
+  size_t items = count_blocks(n, FLAT_BLOCK);
+  PARALLEL_FOR(items)
+  {
+    span b = block_at(n, FLAT_BLOCK, item);
+    context->kernel->adamw(b.count, step, grad + b.start, value + b.start, m + b.start, v + b.start);
+  }
+}
