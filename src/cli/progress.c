@@ -66,7 +66,10 @@ static void append(char *line, const char *text)
   snprintf(line + used, LINE_SIZE - used, "%s", text);
 }
 
-static void describe(const progress_item *item, char line[LINE_SIZE])
+/* How much of an item is said: where several do not fit, first the detail goes, then the rate. */
+typedef enum verbosity { PERCENT_AND_TIME, WITH_RATE, WITH_DETAIL } verbosity;
+
+static void describe(const progress_item *item, verbosity level, char line[LINE_SIZE])
 {
   char part[128], text[32];
   snprintf(line, LINE_SIZE, "%s", item->what);
@@ -77,14 +80,14 @@ static void describe(const progress_item *item, char line[LINE_SIZE])
   if (item->rate > 0) {
     format_rate(item->rate, text, sizeof text);
     snprintf(part, sizeof part, ", %s %s/s", text, item->unit);
-    append(line, part);
+    if (level >= WITH_RATE || item->total <= 0) append(line, part);
     if (item->total > 0) {
       progress_format_time((item->total - item->done) / item->rate, text, sizeof text);
       snprintf(part, sizeof part, ", %s left", text);
       append(line, part);
     }
   }
-  if (item->detail[0]) {
+  if (item->detail[0] && level == WITH_DETAIL) {
     append(line, ", ");
     append(line, item->detail);
   }
@@ -104,17 +107,28 @@ static size_t fit(const char *line, size_t columns, size_t *width)
   return bytes;
 }
 
-static void draw_terminal(void)
+static void join(verbosity level, char joined[LINE_SIZE])
 {
-  char joined[LINE_SIZE] = "", one[LINE_SIZE];
+  char one[LINE_SIZE];
+  joined[0] = '\0';
   for (int i = 0; i < MAX_ITEMS; i++) {
     if (!state.items[i].running) continue;
-    describe(&state.items[i], one);
+    describe(&state.items[i], level, one);
     if (joined[0]) append(joined, " | ");
     append(joined, one);
   }
+}
+
+static void draw_terminal(void)
+{
+  char joined[LINE_SIZE];
   int columns = terminal_columns(state.stream, 80);
-  size_t width, bytes = fit(joined, columns > 1 ? (size_t)columns - 1 : 1, &width);
+  size_t room = columns > 1 ? (size_t)columns - 1 : 1, width, bytes;
+  int level = WITH_DETAIL;
+  do {
+    join((verbosity)level, joined);
+    bytes = fit(joined, room, &width);
+  } while (joined[bytes] && level-- > PERCENT_AND_TIME);
   fprintf(state.stream, "\r%.*s", (int)bytes, joined);
   for (size_t i = width; i < state.on_screen; i++) fputc(' ', state.stream);
   fputc('\r', state.stream);
@@ -139,7 +153,7 @@ static void draw(progress_item *item)
     state.drawn = now;
   } else if (state.mode == PROGRESS_LINES && now - item->drawn >= state.interval) {
     char line[LINE_SIZE];
-    describe(item, line);
+    describe(item, WITH_DETAIL, line);
     fprintf(state.stream, "%s\n", line);
     fflush(state.stream);
     item->drawn = now;

@@ -74,19 +74,31 @@ static void a_terminal_has_one_line_that_joins_the_items(void **unused)
   progress_clear();
 }
 
-/* 80 columns where the stream does not tell, the last one kept free; a cut never splits a character. */
-static void a_long_line_is_cut(void **unused)
+/* 80 columns where the stream does not tell, the last one kept free. */
+static void a_line_too_long_loses_its_details_first(void **unused)
 {
   (void)unused;
   start(PROGRESS_TERMINAL, 0);
-  char detail[96] = "";
-  for (int i = 0; i < 45; i++) strcat(detail, "\xc3\xa9");
-  int item = progress_begin("0123456789012345678901234567890123456789", 0, "steps");
-  progress_update(item, 1, detail);
-  const char *text = written();
-  assert_int_equal(text[0], '\r');
-  assert_int_equal(strlen(text), 1 + 42 + 2 * 37 + 1);
+  int item = progress_begin("01234567890123456789012345678901234567890123456789", 100, "steps");
+  progress_update(item, 1, "details that go beyond the end");
+  assert_string_equal(written(), "\r01234567890123456789012345678901234567890123456789   1 %\r");
   progress_end(item, NULL);
+}
+
+static void a_cut_never_splits_a_character(void **unused)
+{
+  (void)unused;
+  start(PROGRESS_TERMINAL, 0);
+  int items[4];
+  for (int i = 0; i < 4; i++) {
+    items[i] = progress_begin("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+                              "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
+                              0, "steps");
+  }
+  progress_update(items[0], 1, NULL);
+  const char *text = written(); /* 3 x (20 + separator of 3), 10 of the last */
+  assert_int_equal(strlen(text), 1 + 3 * (40 + 3) + 2 * 10 + 1);
+  for (int i = 0; i < 4; i++) progress_end(items[i], NULL);
 }
 
 static void silent_writes_nothing_but_notes(void **unused)
@@ -135,7 +147,8 @@ int main(void)
       cmocka_unit_test(lines_say_what_and_how_far),
       cmocka_unit_test(lines_wait_for_the_interval),
       cmocka_unit_test(a_terminal_has_one_line_that_joins_the_items),
-      cmocka_unit_test(a_long_line_is_cut),
+      cmocka_unit_test(a_line_too_long_loses_its_details_first),
+      cmocka_unit_test(a_cut_never_splits_a_character),
       cmocka_unit_test(silent_writes_nothing_but_notes),
       cmocka_unit_test(more_items_than_a_line_holds_are_left_out),
       cmocka_unit_test(times_read_like_a_clock),

@@ -1,0 +1,150 @@
+/* alibi bench: what the kernels reach on one core of this machine. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alibi/base.h"
+#include "bench/bench.h"
+#include "cli/command.h"
+#include "file/json.h"
+
+typedef struct bench_options {
+  bool json;
+} bench_options;
+
+static const field bench_fields[] = {
+    {.name = "json", .kind = FIELD_BOOLEAN, .offset = offsetof(bench_options, json), .maximum = 1,
+     .help = "print JSON"},
+};
+
+static bench_options options;
+
+static void bench_add_options(command_line *line)
+{
+  command_add_group(line, "Options", (field_table)FIELD_TABLE(bench_fields), &options, "");
+}
+
+typedef struct bench_group {
+  const char *name;
+  size_t (*count)(void);
+  status (*measure)(const char *isa, size_t index, bench_row *row, alibi_error *error);
+  void (*print)(const bench_row *row);
+} bench_group;
+
+static void print_matmul(const bench_row *row)
+{
+  double peak = row->peak * 1e-9;
+  if (row->rows == 0) {
+    printf("  rows  inner  columns    GFLOP/s  of peak   with packing        oneDNN\n");
+    return;
+  }
+  printf("%6zu %6zu %8zu %10.1f %7.1f%% %7.1f %5.1f%%", row->rows, row->inner, row->columns, row->share * peak,
+         100 * row->share, row->share_with_packing * peak, 100 * row->share_with_packing);
+  if (row->share_onednn > 0)
+    printf(" %7.1f %5.1f%%\n", row->share_onednn * peak, 100 * row->share_onednn);
+  else
+    printf("             -\n");
+  fflush(stdout);
+}
+
+static void print_kernels(const bench_row *row)
+{
+  if (!row->name[0]) {
+    printf("%-46s %12s %10s %8s\n", "kernel", "microseconds", "GFLOP/s", "of peak");
+    return;
+  }
+  printf("%-46s %12.2f", row->name, row->seconds * 1e6);
+  if (row->share > 0)
+    printf(" %10.1f %7.1f%%\n", row->share * row->peak * 1e-9, 100 * row->share);
+  else
+    printf(" %10.3f ns an element\n", row->seconds * 1e9 / row->operations);
+  fflush(stdout);
+}
+
+static const bench_group groups[] = {{"matmul", bench_matmul_count, bench_matmul, print_matmul},
+                                     {"kernels", bench_kernels_count, bench_kernels, print_kernels}};
+
+static json_node *row_to_node(const bench_row *row)
+{
+  json_node *node = node_new_object();
+  node_set_text(node, "name", row->name);
+  if (row->rows > 0) {
+    node_set_integer(node, "rows", (int64_t)row->rows);
+    node_set_integer(node, "inner", (int64_t)row->inner);
+    node_set_integer(node, "columns", (int64_t)row->columns);
+  }
+  node_set_number(node, "seconds", row->seconds);
+  node_set_number(node, "peak_gflops", row->peak * 1e-9);
+  if (row->share > 0) node_set_number(node, "share_of_peak", row->share);
+  if (row->rows > 0) node_set_number(node, "share_with_packing", row->share_with_packing);
+  if (row->share_onednn > 0) node_set_number(node, "share_onednn", row->share_onednn);
+  return node;
+}
+
+static status measure_group(const bench_group *group, const char *isa, alibi_error *error)
+{
+  status result = ALIBI_OK;
+  json_node *root = node_new_object(), *list = node_new_array();
+  char *text = NULL;
+  bench_row row = {0};
+  double worst = 1;
+  node_set_text(root, "group", group->name);
+  node_set_text(root, "instruction_set", isa);
+  if (!options.json) {
+    printf("%s, one core, %s; oneDNN: %s\n", group->name, isa, bench_onednn_name() ? bench_onednn_name() : "not found");
+    group->print(&row);
+  }
+  for (size_t i = 0; i < group->count(); i++) {
+    TRY(group->measure(isa, i, &row, error));
+    if (row.share > 0 && row.share < worst) worst = row.share;
+    if (options.json)
+      node_append(list, row_to_node(&row));
+    else
+      group->print(&row);
+  }
+  node_set(root, "rows", list);
+  list = NULL;
+  if (options.json) {
+    text = node_to_text(root);
+    if (!text) RAISE(error, ALIBI_FAILED, "not enough memory for the JSON text");
+    printf("%s\n", text);
+  } else {
+    printf("peak %.1f GFLOP/s, least %.1f%%\n", row.peak * 1e-9, 100 * worst);
+  }
+done:
+  free(text);
+  node_free(list);
+  node_free(root);
+  return result;
+}
+
+static status bench_run(command_line *line, alibi_error *error)
+{
+  status result = ALIBI_OK;
+  alibi_context *context = NULL;
+  if (line->operand_count != 1)
+    return fail(error, ALIBI_INVALID, "alibi bench: expected one of matmul, kernels; found %zu words",
+                line->operand_count);
+  TRY(alibi_context_new(NULL, &context, error));
+  for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+    if (strcmp(line->operands[0], groups[i].name) == 0) {
+      TRY(measure_group(&groups[i], alibi_context_isa(context), error));
+      goto done;
+    }
+  RAISE(error, ALIBI_INVALID, "alibi bench: expected one of matmul, kernels; found '%s'", line->operands[0]);
+done:
+  alibi_context_free(context);
+  return result;
+}
+
+const command command_bench = {
+    .name = "bench",
+    .summary = "Measure the kernels on one core, beside the peak of that core.",
+    .operands = "matmul|kernels",
+    .details = "matmul: the packed matrix product, with and without packing, beside oneDNN's sgemm where libdnnl is "
+               "installed.  kernels: attention, norms, activations and the rest.  Every kernel takes turns with a loop "
+               "of multiply-adds that never leaves the registers; shares are medians of the ratios, so other load on "
+               "the machine cancels out.  ALIBI_ISA=avx2 (and so on) picks the instruction set.",
+    .options = bench_add_options,
+    .run = bench_run,
+};
