@@ -32,15 +32,16 @@ static status check(const position_shape *shape, const void *options, alibi_erro
 {
   (void)options;
   if (shape->heads > ALIBI_MAX_HEADS)
-    return fail(error, ALIBI_INVALID, "position method 'alibi': expected at most %d heads, found %zu", ALIBI_MAX_HEADS,
-                shape->heads);
+    return fail(error, ALIBI_INVALID, "position method 'alibi': expected at most %d heads, found %zu",
+                ALIBI_MAX_HEADS, shape->heads);
   return ALIBI_OK;
 }
 
 static double slope(const position_request *request, size_t head)
 {
   const alibi_options *options = request->options;
-  return slope_of_head((int)head, (int)request->shape.heads, options->max_bias, (alibi_slope_rule)options->slope_rule);
+  return slope_of_head((int)head, (int)request->shape.heads, options->max_bias,
+                       (alibi_slope_rule)options->slope_rule);
 }
 
 static void layout(const position_request *request, position_plan *plan, arena *a)

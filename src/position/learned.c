@@ -1,5 +1,5 @@
-/* Learned absolute positions: a table of L rows, added to the word embedding.  There is no row for position L, so a
- * longer text cannot be read at all: the limit says so instead of inventing rows. */
+/* Learned absolute positions: a table of L rows, added to the word embedding.  There is no row for position L, so
+ * a longer text cannot be read at all: the limit says so instead of inventing rows. */
 #include <stdio.h>
 
 #include "position/position.h"

@@ -1,4 +1,5 @@
-/* No positions: the causal mask alone tells a decoder where it is (Haviv et al., 2022; Kazemnejad et al., 2023). */
+/* No positions: the causal mask alone tells a decoder where it is (Haviv et al., 2022; Kazemnejad et al.,
+ * 2023). */
 #include "position/position.h"
 
 static void layout(const position_request *request, position_plan *plan, arena *a)

@@ -1,5 +1,6 @@
-/* The registries of position methods and extensions, and the making of a plan: everything that can be wrong is said here,
- * once, in sentences that name the method; a method's layout and fill then have nothing left to check. */
+/* The registries of position methods and extensions, and the making of a plan: everything that can be wrong is
+ * said here, once, in sentences that name the method; a method's layout and fill then have
+ * nothing left to check. */
 #include "position/position.h"
 
 #include <stdio.h>
@@ -84,9 +85,10 @@ status position_extension_require(const char *option, const char *method, const 
   char names[512];
   position_extension_names(method, names, sizeof names);
   if (!names[0])
-    return fail(error, ALIBI_INVALID, "%s: position method '%s' has no extensions, found '%s'", option, method, name);
-  return fail(error, ALIBI_INVALID, "%s: expected an extension of position method '%s', one of %s, found '%s'", option,
-              method, names, name);
+    return fail(error, ALIBI_INVALID, "%s: position method '%s' has no extensions, found '%s'", option, method,
+                name);
+  return fail(error, ALIBI_INVALID, "%s: expected an extension of position method '%s', one of %s, found '%s'",
+              option, method, names, name);
 }
 
 static status check_parameters(const position_method *method, const position_request *request, alibi_error *error)
@@ -107,8 +109,8 @@ static status check_extension(const position_method *method, const position_requ
   const position_extension *extension = request->extension;
   snprintf(what, sizeof what, "position extension '%s'", extension->name);
   if (strcmp(extension->method, method->name) != 0)
-    RAISE(error, ALIBI_INVALID, "%s: expected a model with position method '%s', found '%s'", what, extension->method,
-          method->name);
+    RAISE(error, ALIBI_INVALID, "%s: expected a model with position method '%s', found '%s'", what,
+          extension->method, method->name);
   if (extension->fields.count > 0 && !request->extension_options)
     RAISE(error, ALIBI_INVALID, "%s: expected its options, found none", what);
   TRY(field_check(extension->fields, request->extension_options, what, error));
@@ -136,7 +138,8 @@ static status check_request(const position_method *method, const position_reques
     size_t limit = method->limit(shape, request->options);
     if (request->length > limit)
       RAISE(error, ALIBI_INVALID,
-            "%s: position %zu does not exist: the model was trained with %zu positions (a length of %zu was asked for)",
+            "%s: position %zu does not exist: the model was trained with %zu positions (a length of %zu was asked "
+            "for)",
             what, limit, limit, request->length);
   }
   TRY(check_parameters(method, request, error));
@@ -147,7 +150,8 @@ done:
 
 static void lay_out(const position_method *method, const position_request *request, position_tables *tables)
 {
-  tables->plan = (position_plan){.length = request->length, .embedding_scale = 1, .score_scale = 1, .bias = BIAS_NONE};
+  tables->plan =
+      (position_plan){.length = request->length, .embedding_scale = 1, .score_scale = 1, .bias = BIAS_NONE};
   method->layout(request, &tables->plan, &tables->memory);
 }
 

@@ -1,6 +1,6 @@
-/* Rotary positions: channel pairs (p, p + r/2) of every query and key turn by position * w_p, w_p = base^(-2p/r), so
- * that a score depends on the distance alone.  Su et al., "RoFormer", 2021.  Phases are taken in double: a float has no
- * digits left for the angle of a far position.  An extension changes the w_p and nothing else. */
+/* Rotary positions: channel pairs (p, p + r/2) of every query and key turn by position * w_p, w_p = base^(-2p/r),
+ * so that a score depends on the distance alone.  Su et al., "RoFormer", 2021.  Phases are taken in double: a
+ * float has no digits left for the angle of a far position.  An extension changes the w_p and nothing else. */
 #include <math.h>
 #include <stddef.h>
 

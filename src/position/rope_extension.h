@@ -1,4 +1,5 @@
-/* position/rope_extension.h - what the extensions of rope share: the factor s by which a text outgrows the training. */
+/* position/rope_extension.h - what the extensions of rope share: the factor s by which a text outgrows
+ * the training. */
 #ifndef POSITION_ROPE_EXTENSION_H
 #define POSITION_ROPE_EXTENSION_H
 

@@ -1,6 +1,6 @@
-/* YaRN: pairs that turn often within the trained length keep their frequency, pairs that do not complete a turn are
- * interpolated by s, a ramp between; cos and sin are multiplied by a factor that sharpens the softmax.
- * Peng et al., "YaRN: efficient context window extension of large language models", ICLR 2024. */
+/* YaRN: pairs that turn often within the trained length keep their frequency, pairs that do not complete a turn
+ * are interpolated by s, a ramp between; cos and sin are multiplied by a factor that sharpens the softmax. Peng et
+ * al., "YaRN: efficient context window extension of large language models", ICLR 2024. */
 #include <math.h>
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
-/* T5's relative bias: one learned number per head and bucket of distances, exact buckets for near keys, logarithmic ones
- * further out, one for everything beyond the maximum distance.  Raffel et al., JMLR 2020.  The tables are over distances;
- * buckets appear only here, on the way in (fill) and on the way back (backward). */
+/* T5's relative bias: one learned number per head and bucket of distances, exact buckets for near keys,
+ * logarithmic ones further out, one for everything beyond the maximum distance.  Raffel et al., JMLR 2020.  The
+ * tables are over distances; buckets appear only here, on the way in (fill) and on the way back (backward). */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
