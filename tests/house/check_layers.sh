@@ -4,7 +4,9 @@
 set -u
 cd "$1" || exit 2
 
-find src -name '*.[ch]' -type f | LC_ALL=C sort | xargs awk '
+rooms=(src)
+[ -d bench ] && rooms+=(bench)
+find "${rooms[@]}" -name '*.[ch]' -type f | LC_ALL=C sort | xargs awk '
   BEGIN {
     while ((getline row < "tests/layers.txt") > 0) {
       n = split(row, word, " ")
@@ -17,7 +19,7 @@ find src -name '*.[ch]' -type f | LC_ALL=C sort | xargs awk '
   /^[ \t]*#[ \t]*include[ \t]*"/ {
     header = $0
     sub(/^[^"]*"/, "", header); sub(/".*/, "", header)
-    split(FILENAME, part, "/"); room = part[2]
+    split(FILENAME, part, "/"); room = part[1] == "src" ? part[2] : part[1]
     includes++
     if (!(room in floor)) { print FILENAME ": no floor in tests/layers.txt for the room " room; bad = 1; next }
     if (header ~ /\.inc$/ && header !~ /\//) next # generated from the CMakeLists.txt of the room
