@@ -122,6 +122,11 @@ static void part_of_a_head_turns(void **unused)
   assert_int_equal(tables.plan.rotary, 32); /* the exponent is over the turning channels */
   double magnitude;
   assert_near(position_method_find("rope")->angle(&request, 8, 1, &magnitude), 0.01, 1e-15);
+  use(100, 64, NULL, 0);
+  set(fields, method_options.bytes, "fraction", 0.58); /* 0.58 * 100 is 57.99... in double */
+  prepare();
+  assert_int_equal(tables.plan.rotary, 58);
+  use(80, 64, NULL, 0);
   set(fields, method_options.bytes, "fraction", 0.39);
   refused("found 31");
   set(fields, method_options.bytes, "fraction", 0);
@@ -188,6 +193,10 @@ static void yarn_takes_its_options(void **unused)
   field_table fields = request.extension->fields;
   set(fields, extension_options.bytes, "attention_factor", 1.25);
   assert_true(frequencies() == 1.25);
+  set(fields, extension_options.bytes, "factor", 0);
+  assert_true(frequencies() == 1); /* as trained */
+  for (size_t p = 0; p < 64; p++) assert_true(w[p] == plain(p));
+  set(fields, extension_options.bytes, "factor", 16);
   request.length = 8;
   prepare();
   assert_true(tables.plan.cosine[0] == 1.25f && tables.plan.sine[0] == 0);
