@@ -418,3 +418,24 @@ void system_program_path(char *path, size_t size)
   /* Replaced on disk while it runs: the link still leads to the program that runs. */
   if (length > 0 && access(path, X_OK) != 0) snprintf(path, size, "%s", "/proc/self/exe");
 }
+
+FILE *descriptor_stream(int descriptor)
+{
+  return fcntl(descriptor, F_GETFL) < 0 ? NULL : fdopen(descriptor, "w");
+}
+
+void system_processor_name(char *name, size_t size)
+{
+  static const char key[] = "model name";
+  char line[512];
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  snprintf(name, size, "%s", "");
+  while (file && fgets(line, sizeof line, file)) {
+    const char *value = strncmp(line, key, sizeof key - 1) == 0 ? strchr(line, ':') : NULL;
+    if (!value) continue;
+    value += 1 + strspn(value + 1, " ");
+    snprintf(name, size, "%.*s", (int)strcspn(value, "\n"), value);
+    break;
+  }
+  if (file) fclose(file);
+}

@@ -74,6 +74,12 @@ void descriptors_wait(const int *descriptors, size_t count, double seconds, bool
 /* Reads what is there: bytes read, 0 at the end, -1 when interrupted or failed. */
 long descriptor_read(int descriptor, void *buffer, size_t size);
 
+/* A stream that writes to an open descriptor, NULL where it is not open. */
+FILE *descriptor_stream(int descriptor);
+
+/* Name of the processor, such as "AMD EPYC"; "" when unknown. */
+void system_processor_name(char *name, size_t size);
+
 /* Path of the running program (for re-running oneself); "" when unknown. */
 void system_program_path(char *path, size_t size);
 

@@ -27,7 +27,8 @@ static void write_usage(FILE *stream)
         "Commands:\n",
         stream);
   for (int i = 0; i < COMMAND_COUNT; i++)
-    fprintf(stream, "  %-12s %s\n", command_registry[i]->name, command_registry[i]->summary);
+    if (command_registry[i]->summary) /* a command without one is for the program itself */
+      fprintf(stream, "  %-12s %s\n", command_registry[i]->name, command_registry[i]->summary);
   fputs("\nalibi COMMAND --help shows the options of a command; alibi --version the version.\n", stream);
 }
 
@@ -41,7 +42,8 @@ static const command *find_command(const char *name)
 static status unknown_command(const char *name, alibi_error *error)
 {
   nearest_name nearest = {.typed = name};
-  for (int i = 0; i < COMMAND_COUNT; i++) nearest_consider(&nearest, command_registry[i]->name);
+  for (int i = 0; i < COMMAND_COUNT; i++)
+    if (command_registry[i]->summary) nearest_consider(&nearest, command_registry[i]->name);
   const char *kind = name[0] == '-' ? "option" : "command";
   if (nearest.best[0])
     return fail(error, ALIBI_INVALID, "unknown %s %s; did you mean %s?", kind, name, nearest.best);

@@ -1,0 +1,188 @@
+/* From numbers to sentences: what stayed flat, what broke, who wins against the rival.  A difference under 1 % is never called one. */
+#include "study/answer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double FLAT = 1.01; /* at most 1 % worse than at the training length */
+
+typedef struct sentence {
+  char text[2048];
+} sentence;
+
+static void add(sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(sentence *s, const char *format, ...)
+{
+  size_t used = strlen(s->text);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(s->text + used, sizeof s->text - used, format, arguments);
+  va_end(arguments);
+}
+
+static status give(const sentence *s, char **text, alibi_error *error)
+{
+  free(*text);
+  *text = strdup(s->text);
+  return *text ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the report");
+}
+
+static const char *primary_protocol(const study_plan *plan)
+{
+  for (size_t i = 0; i < plan->protocol_count; i++)
+    if (strcmp(plan->protocols[i], "fixed-target") == 0) return plan->protocols[i];
+  return plan->protocols[0];
+}
+
+/* How a method stands at the longest length that was tested, against itself at its training length. */
+typedef struct standing {
+  const method_result *method;
+  const char *extend;
+  double trained, longest, worst; /* perplexity; ratio of the worst length to the trained one */
+  bool unable;
+} standing;
+
+static double perplexity_at(const curve *c, int64_t length)
+{
+  const curve_point *p = c ? curve_find_point(c, length) : NULL;
+  return p && !p->error[0] ? p->perplexity : NAN;
+}
+
+static standing stand(const study_plan *plan, const method_result *m, const char *extend)
+{
+  const curve *c = method_find_curve(m, primary_protocol(plan), extend);
+  standing s = {.method = m, .extend = extend, .trained = perplexity_at(c, m->train_length),
+                .longest = perplexity_at(c, study_plan_longest(plan)), .worst = 1};
+  for (size_t i = 0; c && i < c->count; i++) {
+    const curve_point *p = &c->points[i];
+    if (p->length <= m->train_length) continue;
+    if (p->error[0]) s.unable = true;
+    else if (p->perplexity / s.trained > s.worst) s.worst = p->perplexity / s.trained;
+  }
+  return s;
+}
+
+static void add_list(sentence *s, const standing *all, size_t count, bool (*wanted)(const standing *), bool with_loss)
+{
+  size_t total = 0, done = 0;
+  for (size_t i = 0; i < count; i++) total += wanted(&all[i]);
+  for (size_t i = 0; i < count; i++) {
+    if (!wanted(&all[i])) continue;
+    add(s, "%s%s", done == 0 ? "" : done + 1 == total ? " and " : ", ", all[i].method->name);
+    if (with_loss) add(s, " (%.2f times)", all[i].longest / all[i].trained);
+    done++;
+  }
+}
+
+static bool is_flat(const standing *s)
+{
+  return !s->unable && isfinite(s->longest) && s->worst <= FLAT;
+}
+
+static bool is_worse(const standing *s)
+{
+  return !s->unable && isfinite(s->longest) && s->worst > FLAT;
+}
+
+static bool is_unable(const standing *s)
+{
+  return s->unable;
+}
+
+static size_t count_of(const standing *all, size_t count, bool (*wanted)(const standing *))
+{
+  size_t total = 0;
+  for (size_t i = 0; i < count; i++) total += wanted(&all[i]);
+  return total;
+}
+
+static void answer(const study_plan *plan, const study_results *results, sentence *s)
+{
+  standing all[STUDY_MAX_ENTRIES];
+  size_t count = 0;
+  for (size_t i = 0; i < results->method_count && count < STUDY_MAX_ENTRIES; i++)
+    if (strcmp(results->methods[i].role, "method") == 0 && results->methods[i].train_length == results->train_length)
+      all[count++] = stand(plan, &results->methods[i], "");
+  if (count == 0) {
+    add(s, "No method was finished.");
+    return;
+  }
+  long long trained = (long long)results->train_length, longest = (long long)study_plan_longest(plan);
+  size_t flat = count_of(all, count, is_flat), worse = count_of(all, count, is_worse), unable = count_of(all, count, is_unable);
+  add(s, "Trained at %lld tokens, ", trained);
+  if (flat) {
+    add_list(s, all, count, is_flat, false);
+    add(s, " %s the perplexity of the training length up to %lld tokens (at most 1 %% worse anywhere)", flat == 1 ? "keeps" : "keep",
+        longest);
+  } else {
+    add(s, "no method keeps the perplexity of the training length up to %lld tokens", longest);
+  }
+  if (worse) {
+    add(s, "; at %lld tokens ", longest);
+    add_list(s, all, count, is_worse, true);
+    add(s, " %s worse", worse == 1 ? "is" : "are");
+  }
+  if (unable) {
+    add(s, "; ");
+    add_list(s, all, count, is_unable, false);
+    add(s, " cannot go beyond %lld", trained);
+  }
+  const standing *best = NULL;
+  for (size_t i = 0; i < count; i++)
+    if (isfinite(all[i].trained) && (!best || all[i].trained < best->trained)) best = &all[i];
+  if (best) add(s, ". At the training length itself %s is best (%.2f)", best->method->name, best->trained);
+  add(s, ".");
+}
+
+static const method_result *find_role(const study_results *results, const char *role, const char *name)
+{
+  for (size_t i = 0; i < results->method_count; i++)
+    if (strcmp(results->methods[i].role, role) == 0 && (!name || strcmp(results->methods[i].name, name) == 0))
+      return &results->methods[i];
+  return NULL;
+}
+
+/* ALiBi trained short against the rival trained long, both tested at the rival's length: the question of Press et al., section 4. */
+static void rival(const study_plan *plan, const method_result *a, const method_result *r, sentence *s)
+{
+  const char *protocol = primary_protocol(plan);
+  double mine = perplexity_at(method_find_curve(a, protocol, ""), r->train_length);
+  double theirs = perplexity_at(method_find_curve(r, protocol, ""), r->train_length);
+  if (!isfinite(mine) || !isfinite(theirs)) return;
+  double ratio = theirs / mine;
+  add(s, "Tested at %lld tokens, alibi trained at %lld reads %.2f and %s trained at %lld reads %.2f: ", (long long)r->train_length,
+      (long long)a->train_length, mine, r->name, (long long)r->train_length, theirs);
+  if (fabs(ratio - 1) < 0.01)
+    add(s, "no difference of 1 %% on this text");
+  else
+    add(s, "%s wins on this text by %.1f %%", ratio > 1 ? "alibi" : r->name, 100 * (ratio > 1 ? ratio - 1 : 1 / ratio - 1));
+  add(s, ". Per training token alibi took %.2f of the rival's time (%.0f against %.0f tokens a second) and its process %.2f of the memory "
+         "(%.1f against %.1f MB).",
+      r->train_tokens_per_second / a->train_tokens_per_second, a->train_tokens_per_second, r->train_tokens_per_second,
+      (double)a->peak_memory_bytes / (double)r->peak_memory_bytes, (double)a->peak_memory_bytes * 1e-6,
+      (double)r->peak_memory_bytes * 1e-6);
+}
+
+status study_answer(const study_plan *plan, study_results *results, alibi_error *error)
+{
+  sentence question = {""}, reply = {""}, against = {""}, next = {""};
+  const method_result *a = find_role(results, "method", "alibi"), *r = find_role(results, "rival", NULL);
+  status result;
+  add(&question, "Which position methods, trained at %lld tokens, still work at up to %lld?", (long long)results->train_length,
+      (long long)study_plan_longest(plan));
+  answer(plan, results, &reply);
+  TRY(give(&question, &results->question, error));
+  TRY(give(&reply, &results->answer, error));
+  if (a && r) rival(plan, a, r, &against);
+  if (against.text[0]) TRY(give(&against, &results->rival_answer, error));
+  if (plan->settings.rival_length == 0) {
+    add(&next, "%s --overwrite --rival-length %lld", plan->command, (long long)results->train_length * 4);
+    TRY(give(&next, &results->next_command, error));
+  }
+done:
+  return result;
+}

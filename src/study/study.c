@@ -1,0 +1,437 @@
+/* The parent of a study: plan and corpus, speeds measured alone, then entries in child processes side by side, then the report. */
+#include "study/study.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/context.h"
+#include "base/memory.h"
+#include "base/system.h"
+#include "model/config.h"
+#include "study/answer.h"
+#include "study/corpus.h"
+#include "study/study_plan.h"
+#include "train/trainer.h"
+
+enum { LINE_SIZE = 512, MAX_JOBS = 64 };
+
+typedef struct study {
+  alibi_context *context;
+  const study_request *request;
+  const char *directory;
+  study_plan *plan;
+  int next_item;
+  bool done[STUDY_MAX_ENTRIES];
+} study;
+
+/* A child and the progress line that comes out of it. */
+typedef struct running {
+  child_process child;
+  size_t entry;
+  int item;
+  bool used, begun, ended;
+  char unit[32], line[LINE_SIZE];
+  size_t filled;
+} running;
+
+static void note(const study *s, const char *sentence)
+{
+  if (s->request->observer.note) s->request->observer.note(s->request->observer.user, sentence);
+}
+
+/* "P <done> <total> <unit> <text>".  A child goes through phases of different units; each is an item of its own. */
+static void take_line(study *s, running *r, const char *label)
+{
+  const study_observer *o = &s->request->observer;
+  double done, total;
+  char unit[32], what[STUDY_LABEL_SIZE];
+  int start = 0;
+  if (sscanf(r->line, "P %lf %lf %31s %n", &done, &total, unit, &start) < 3 || start == 0) return;
+  if (!r->begun || strcmp(unit, r->unit) != 0) {
+    if (r->begun && o->end) o->end(o->user, r->item, NULL);
+    snprintf(what, sizeof what, "%s", label);
+    snprintf(r->unit, sizeof r->unit, "%s", unit);
+    r->item = s->next_item++;
+    r->begun = true;
+    if (o->begin) o->begin(o->user, r->item, what, total, unit);
+  }
+  if (o->update) o->update(o->user, r->item, done, r->line + start);
+}
+
+static void take_bytes(study *s, running *r, const char *label, const char *bytes, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (bytes[i] == '\n') {
+      r->line[r->filled] = '\0';
+      take_line(s, r, label);
+      r->filled = 0;
+    } else if (r->filled + 1 < sizeof r->line) {
+      r->line[r->filled++] = bytes[i];
+    }
+  }
+}
+
+static status start_child(const study *s, const char *mode, running *r, alibi_error *error)
+{
+  char program[4096], threads[32];
+  system_program_path(program, sizeof program);
+  snprintf(threads, sizeof threads, "%lld", (long long)s->plan->threads);
+  char *argv[] = {program, "study_worker", "--threads", threads, "--quiet", (char *)s->directory, (char *)mode, NULL};
+  *r = (running){.used = true};
+  return child_start(argv, STUDY_REPORT_FD, true, &r->child, error);
+}
+
+/* Reads what the children say, for up to half a second; true where a pipe ended. */
+static bool listen(study *s, running *children, size_t count, const char *const *labels)
+{
+  int descriptors[MAX_JOBS];
+  bool ready[MAX_JOBS], ended = false;
+  char buffer[4096];
+  for (size_t i = 0; i < count; i++) descriptors[i] = children[i].used ? children[i].child.report : -1;
+  descriptors_wait(descriptors, count, 0.5, ready);
+  for (size_t i = 0; i < count; i++) {
+    if (!ready[i]) continue;
+    long got = descriptor_read(descriptors[i], buffer, sizeof buffer);
+    if (got > 0) take_bytes(s, &children[i], labels[i], buffer, (size_t)got);
+    children[i].ended = got == 0;
+    ended = ended || got == 0;
+  }
+  return ended;
+}
+
+static status finish_child(study *s, running *r, const char *label, alibi_error *error)
+{
+  const study_observer *o = &s->request->observer;
+  child_result ended;
+  status result = child_wait(&r->child, &ended, error);
+  r->used = false;
+  if (result != ALIBI_OK) return result;
+  if (r->begun && o->end) o->end(o->user, r->item, ended.exit_code == 0 ? "done" : NULL);
+  if (ended.exit_code == 130 || context_cancelled(s->context)) return fail(error, ALIBI_CANCELLED, "interrupted");
+  if (ended.exit_code != 0)
+    return fail(error, ALIBI_FAILED, "study: the process of '%s' ended with exit code %d (its message is above)", label,
+                ended.exit_code);
+  return ALIBI_OK;
+}
+
+static void stop_children(running *children, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (children[i].used) child_interrupt(&children[i].child);
+  for (size_t i = 0; i < count; i++) {
+    child_result ended;
+    if (children[i].used) child_wait(&children[i].child, &ended, NULL);
+    children[i].used = false;
+  }
+}
+
+static status run_alone(study *s, const char *mode, const char *label, alibi_error *error)
+{
+  running child;
+  const char *labels[] = {label};
+  status result = start_child(s, mode, &child, error);
+  if (result != ALIBI_OK) return result;
+  bool told = false;
+  while (!listen(s, &child, 1, labels))
+    if (context_cancelled(s->context) && !told) {
+      child_interrupt(&child.child);
+      told = true;
+    }
+  return finish_child(s, &child, label, error);
+}
+
+/* Tokens that go through the model when an entry is evaluated. */
+static double evaluation_tokens(const study_plan *plan, const study_entry *e)
+{
+  double curves = 1, tokens = 0, targets = (double)plan->settings.max_targets;
+  double outputs = plan->lengths[0] < 800 ? (double)plan->lengths[0] / 4 : 200; /* scored tokens of a fixed-target window */
+  for (size_t x = 0; x < plan->extension_count; x++)
+    curves += position_extension_find(e->model.position, plan->extensions[x]) != NULL;
+  for (size_t p = 0; p < plan->protocol_count; p++)
+    for (size_t l = 0; l < plan->length_count; l++) {
+      if (strcmp(plan->protocols[p], "fixed-target") == 0)
+        tokens += targets / outputs * (double)plan->lengths[l];
+      else
+        tokens += strcmp(plan->protocols[p], "sliding") == 0 ? 4 * targets : targets;
+    }
+  return curves * tokens;
+}
+
+static double training_seconds(const study_plan *plan, const study_entry *e, double steps)
+{
+  return steps * (double)plan->train.batch_tokens / e->train_tokens_per_second;
+}
+
+/* A forward pass is reckoned at three times the speed of a training step. */
+static double evaluation_seconds(const study_plan *plan, const study_entry *e)
+{
+  return evaluation_tokens(plan, e) / (3 * e->train_tokens_per_second);
+}
+
+/* With --minutes: training takes what evaluation leaves of the time. */
+static void fix_steps(study_plan *plan)
+{
+  const double RESERVE = 0.94; /* starting, tokenizing, measuring, the report */
+  double seconds_a_step = 0, evaluation = 0;
+  for (size_t i = 0; i < plan->entry_count; i++) {
+    seconds_a_step += training_seconds(plan, &plan->entries[i], 1);
+    evaluation += evaluation_seconds(plan, &plan->entries[i]);
+  }
+  double budget = plan->settings.minutes * 60 * (double)plan->jobs * RESERVE - evaluation;
+  double steps = budget / seconds_a_step;
+  plan->train.steps = steps < 10 ? 10 : (int64_t)steps;
+  if (plan->train.warmup_steps > plan->train.steps / 10) plan->train.warmup_steps = plan->train.steps / 10;
+}
+
+static status take_speeds(study *s, alibi_error *error)
+{
+  char *path = NULL;
+  json_node *root = NULL;
+  status result;
+  TRY(study_path(s->directory, "speeds.json", NULL, &path, error));
+  TRY(node_read_file(path, &root, error));
+  for (size_t i = 0; i < s->plan->entry_count; i++) {
+    study_entry *e = &s->plan->entries[i];
+    e->train_tokens_per_second = node_number(node_get(root, e->label), 0);
+    if (!(e->train_tokens_per_second > 0)) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a speed of '%s'", path, e->label);
+  }
+  if (s->plan->settings.minutes > 0) fix_steps(s->plan);
+  s->plan->measured = true;
+  TRY(study_plan_write(s->plan, s->directory, error));
+done:
+  node_free(root);
+  free(path);
+  return result;
+}
+
+static status read_result(const study *s, size_t entry, method_result *m, alibi_error *error)
+{
+  char *folder = NULL, *path = NULL;
+  json_node *root = NULL;
+  status result;
+  TRY(study_path(s->directory, "methods", s->plan->entries[entry].label, &folder, error));
+  TRY(study_path(folder, "result.json", NULL, &path, error));
+  TRY(node_read_file(path, &root, error));
+  TRY(method_result_read(root, path, m, error));
+done:
+  node_free(root);
+  free(path);
+  free(folder);
+  return result;
+}
+
+/* Which entries have a result already; a study that begins anew forgets them. */
+static status find_done(study *s, alibi_error *error)
+{
+  for (size_t i = 0; i < s->plan->entry_count; i++) {
+    char *folder = NULL, *path = NULL;
+    status result = study_path(s->directory, "methods", s->plan->entries[i].label, &folder, error);
+    if (result == ALIBI_OK) result = study_path(folder, "result.json", NULL, &path, error);
+    if (result == ALIBI_OK) {
+      if (!s->request->resume) remove(path);
+      s->done[i] = path_exists(path);
+    }
+    free(path);
+    free(folder);
+    if (result != ALIBI_OK) return result;
+  }
+  return ALIBI_OK;
+}
+
+/* Which entry to start next: the one that takes longest of those left, so that the last ones end together. */
+static size_t next_entry(const study_plan *plan, const bool *started)
+{
+  size_t best = plan->entry_count;
+  double longest = 0;
+  for (size_t i = 0; i < plan->entry_count; i++) {
+    const study_entry *e = &plan->entries[i];
+    double seconds = training_seconds(plan, e, (double)plan->train.steps) + evaluation_seconds(plan, e);
+    if (started[i] || seconds <= longest) continue;
+    longest = seconds;
+    best = i;
+  }
+  return best;
+}
+
+static status run_entries(study *s, alibi_error *error)
+{
+  running children[MAX_JOBS] = {0};
+  const char *labels[MAX_JOBS] = {0};
+  bool started[STUDY_MAX_ENTRIES];
+  size_t jobs = s->plan->jobs < MAX_JOBS ? (size_t)s->plan->jobs : MAX_JOBS, active = 0;
+  status result = ALIBI_OK;
+  memcpy(started, s->done, sizeof started);
+  for (;;) {
+    for (size_t j = 0; j < jobs; j++) {
+      size_t entry = next_entry(s->plan, started);
+      if (children[j].used || entry == s->plan->entry_count) continue;
+      labels[j] = s->plan->entries[entry].label;
+      TRY(start_child(s, labels[j], &children[j], error));
+      children[j].entry = entry;
+      started[entry] = true;
+      active++;
+    }
+    if (active == 0) break;
+    bool ended = listen(s, children, jobs, labels);
+    TRY(context_check_cancel(s->context, error));
+    for (size_t j = 0; ended && j < jobs; j++) {
+      if (!children[j].used || !children[j].ended) continue;
+      TRY(finish_child(s, &children[j], labels[j], error));
+      s->done[children[j].entry] = true;
+      active--;
+    }
+  }
+done:
+  stop_children(children, jobs);
+  return result;
+}
+
+static status add_setting(study_results *results, size_t *capacity, const char *name, const char *value, alibi_error *error)
+{
+  status result = memory_grow(&results->settings, capacity, results->setting_count + 1, sizeof *results->settings, "the settings",
+                              error);
+  if (result != ALIBI_OK) return result;
+  result_setting *s = &results->settings[results->setting_count];
+  *s = (result_setting){strdup(name), strdup(value)};
+  if (!s->name || !s->value) {
+    free(s->name);
+    free(s->value);
+    return fail(error, ALIBI_FAILED, "not enough memory for the report");
+  }
+  results->setting_count++;
+  return ALIBI_OK;
+}
+
+static status add_fields(study_results *results, size_t *capacity, field_table table, const void *values, const char *prefix,
+                         alibi_error *error)
+{
+  for (size_t i = 0; i < table.count; i++) {
+    char name[160], value[FIELD_TEXT_SIZE + 32];
+    snprintf(name, sizeof name, "%s%s", prefix, table.fields[i].name);
+    field_get_text(&table.fields[i], values, value, sizeof value);
+    status result = add_setting(results, capacity, name, value, error);
+    if (result != ALIBI_OK) return result;
+  }
+  return ALIBI_OK;
+}
+
+static status describe_settings(const study *s, study_results *results, alibi_error *error)
+{
+  const study_plan *plan = s->plan;
+  size_t capacity = 0;
+  char list[512] = "";
+  status result;
+  for (size_t i = 0; i < plan->length_count; i++)
+    snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld", i ? ", " : "", (long long)plan->lengths[i]);
+  TRY(add_setting(results, &capacity, "test_lengths", list, error));
+  TRY(add_fields(results, &capacity, study_fields(), &plan->settings, "", error));
+  TRY(add_fields(results, &capacity, train_option_fields(), &plan->train, "", error));
+  TRY(add_fields(results, &capacity, model_config_fields(), &plan->entries[0].model, "model.", error));
+  for (size_t i = 0; i < plan->entry_count; i++) {
+    const position_method *m = model_config_method(&plan->entries[i].model);
+    char prefix[80];
+    snprintf(prefix, sizeof prefix, "%s.", plan->entries[i].label);
+    TRY(add_fields(results, &capacity, m->fields, plan->entries[i].model.position_options.bytes, prefix, error));
+  }
+done:
+  return result;
+}
+
+static status collect(const study *s, double seconds, study_results *results, alibi_error *error)
+{
+  const study_plan *plan = s->plan;
+  char machine[512], processor[256];
+  status result;
+  system_processor_name(processor, sizeof processor);
+  snprintf(machine, sizeof machine, "%s, %d processors, %lld side by side with %lld thread%s each, %s kernels, alibi %s", processor,
+           system_processors(), (long long)plan->jobs, (long long)plan->threads, plan->threads == 1 ? "" : "s",
+           alibi_context_isa(s->context), alibi_version());
+  results->machine = strdup(machine);
+  results->command = strdup(plan->command);
+  results->text = strdup(plan->text);
+  results->seconds = seconds;
+  results->train_length = plan->entries[0].model.train_length;
+  if (!results->machine || !results->command || !results->text) RAISE(error, ALIBI_FAILED, "not enough memory for the report");
+  TRY(describe_settings(s, results, error));
+  TRY(memory_new(&results->methods, plan->entry_count, sizeof *results->methods, "the results", error));
+  for (size_t i = 0; i < plan->entry_count; i++) {
+    if (!s->done[i]) continue;
+    method_result *m = &results->methods[results->method_count];
+    TRY(read_result(s, i, m, error));
+    m->train_tokens_per_second = plan->entries[i].train_tokens_per_second;
+    results->method_count++;
+  }
+  TRY(study_answer(plan, results, error));
+done:
+  return result;
+}
+
+static status write_report(const study *s, const study_results *results, alibi_error *error)
+{
+  bool made;
+  alibi_error picture = {0};
+  status result;
+  TRY(results_write_json(results, s->directory, error));
+  TRY(results_write_csv(results, s->directory, error));
+  if (results_write_pictures(results, s->directory, &made, &picture) != ALIBI_OK)
+    note(s, picture.message);
+  else if (!made)
+    note(s, "no pictures: gnuplot is not installed (curves.gp and curves.dat are there)");
+  TRY(results_write_html(results, s->directory, error));
+done:
+  return result;
+}
+
+static status prepare(study *s, alibi_error *error)
+{
+  const study_request *q = s->request;
+  char *path = NULL;
+  status result;
+  TRY(study_path(s->directory, "study.json", NULL, &path, error));
+  if (q->resume) {
+    if (!path_exists(path)) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a study to go on with, found none", s->directory);
+    TRY(study_plan_read(s->directory, s->plan, error));
+  } else {
+    if (path_exists(path) && !q->overwrite)
+      RAISE(error, ALIBI_INVALID, "%s: holds a study already (--resume goes on with it, --overwrite begins anew)", s->directory);
+    TRY(study_plan_make(q, s->plan, error));
+    TRY(study_corpus_make(q, s->plan, error));
+  }
+  TRY(find_done(s, error));
+  if (!q->resume) TRY(study_plan_write(s->plan, s->directory, error));
+  note(s, s->plan->text);
+done:
+  free(path);
+  return result;
+}
+
+status study_run(alibi_context *context, const study_request *request, study_results *results, alibi_error *error)
+{
+  study s = {.context = context, .request = request, .directory = request->directory};
+  double start = system_seconds();
+  alibi_error later = {0};
+  status result, reported;
+  *results = (study_results){0};
+  TRY(memory_new(&s.plan, 1, sizeof *s.plan, "the plan", error));
+  TRY(prepare(&s, error));
+  if (!s.plan->measured) {
+    TRY(run_alone(&s, "speed", "measuring speed", error));
+    TRY(take_speeds(&s, error));
+  }
+  result = run_entries(&s, error);
+  size_t finished = 0;
+  for (size_t i = 0; i < s.plan->entry_count; i++) finished += s.done[i];
+  if (result != ALIBI_OK && finished == 0) goto done;
+  reported = collect(&s, system_seconds() - start, results, result == ALIBI_OK ? error : &later);
+  if (reported == ALIBI_OK) reported = write_report(&s, results, result == ALIBI_OK ? error : &later);
+  if (result == ALIBI_OK)
+    result = reported;
+  else if (result == ALIBI_CANCELLED)
+    fail(error, result, "interrupted: %zu of %zu methods are finished; alibi study --resume --out %s goes on", finished,
+         s.plan->entry_count, s.directory);
+done:
+  if (s.plan) study_plan_free(s.plan);
+  memory_free(s.plan);
+  return result;
+}

@@ -1,0 +1,366 @@
+/* Making a plan from a request, and keeping it in study.json. */
+#include "study/study_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alibi/evaluate.h"
+#include "base/memory.h"
+#include "base/system.h"
+#include "model/config.h"
+#include "train/trainer.h"
+
+#define AT(member) offsetof(study_settings, member)
+
+static const field fields[] = {
+    {"bytes", FIELD_BOOLEAN, AT(bytes), 0, 1, 0, NULL, NULL, "tokens are bytes instead of BPE"},
+    {"vocabulary", FIELD_INTEGER, AT(vocabulary), 256, 1000000, 1024, NULL, NULL, "tokens of the BPE trained on the text"},
+    {"held_out", FIELD_REAL, AT(held_out), 0.001, 0.9, 0.05, NULL, NULL, "share of each text held out for testing, at its end"},
+    {"minutes", FIELD_REAL, AT(minutes), 0, 1e6, 0, NULL, NULL, "plan the steps so that the study takes so long; 0: --steps"},
+    {"max_targets", FIELD_INTEGER, AT(max_targets), 16, 1e12, 8192, NULL, NULL, "scored tokens a cell at most"},
+    {"rival_length", FIELD_INTEGER, AT(rival_length), 0, 1 << 24, 0, NULL, NULL,
+     "also train a rival at this longer length; 0: none"},
+    {"jobs", FIELD_INTEGER, AT(jobs), 0, 1024, 0, NULL, NULL, "methods trained side by side; 0: one per processor"},
+};
+
+field_table study_fields(void)
+{
+  return (field_table)FIELD_TABLE(fields);
+}
+
+status study_path(const char *directory, const char *a, const char *b, char **path, alibi_error *error)
+{
+  char *first = path_join(directory, a);
+  *path = first && b ? path_join(first, b) : first;
+  if (b) free(first);
+  return *path ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the path of %s", a);
+}
+
+/* Takes the next word of a list between commas; false at the end. */
+static bool next_word(const char **list, char *word, size_t size)
+{
+  while (**list == ',' || **list == ' ') (*list)++;
+  size_t n = strcspn(*list, ", ");
+  if (n == 0) return false;
+  snprintf(word, size, "%.*s", (int)n, *list);
+  *list += n;
+  return true;
+}
+
+static status add_name(char names[][ALIBI_NAME_SIZE], size_t *count, const char *name, const char *option, alibi_error *error)
+{
+  for (size_t i = 0; i < *count; i++)
+    if (strcmp(names[i], name) == 0) return fail(error, ALIBI_INVALID, "%s: '%s' stands there twice", option, name);
+  if (*count == STUDY_MAX_NAMES) return fail(error, ALIBI_INVALID, "%s: expected at most %d names", option, STUDY_MAX_NAMES);
+  snprintf(names[(*count)++], ALIBI_NAME_SIZE, "%s", name);
+  return ALIBI_OK;
+}
+
+static status read_lengths(const char *list, const char *option, int64_t *lengths, size_t *count, alibi_error *error)
+{
+  char word[ALIBI_NAME_SIZE];
+  *count = 0;
+  while (next_word(&list, word, sizeof word)) {
+    char *end;
+    long long value = strtoll(word, &end, 10);
+    if (*end != '\0' || value < 1 || value > (1 << 24))
+      return fail(error, ALIBI_INVALID, "%s: expected lengths from 1 to %d between commas, found '%s'", option, 1 << 24, word);
+    if (*count == STUDY_MAX_LENGTHS)
+      return fail(error, ALIBI_INVALID, "%s: expected at most %d lengths", option, STUDY_MAX_LENGTHS);
+    size_t place = *count;
+    while (place > 0 && lengths[place - 1] > value) place--;
+    if (place > 0 && lengths[place - 1] == value)
+      return fail(error, ALIBI_INVALID, "%s: %lld stands there twice", option, value);
+    memmove(lengths + place + 1, lengths + place, (*count - place) * sizeof *lengths);
+    lengths[place] = value;
+    ++*count;
+  }
+  return *count ? ALIBI_OK : fail(error, ALIBI_INVALID, "%s: expected at least one length, found none", option);
+}
+
+static status add_entry(study_plan *plan, const study_request *request, const char *method, int64_t length, const char *role,
+                        bool plain_label, alibi_error *error)
+{
+  if (plan->entry_count == STUDY_MAX_ENTRIES)
+    return fail(error, ALIBI_INVALID, "methods: expected at most %d methods and lengths together", STUDY_MAX_ENTRIES);
+  study_entry *e = &plan->entries[plan->entry_count];
+  *e = (study_entry){.model = request->model};
+  status result = model_config_set_method(&e->model, method, error);
+  if (result != ALIBI_OK) return result;
+  for (size_t i = 0; request->options && i < position_method_count(); i++)
+    if (strcmp(position_method_at(i)->name, method) == 0)
+      memcpy(e->model.position_options.bytes, request->options[i], position_method_at(i)->options_size);
+  e->model.vocabulary = plan->settings.bytes ? 256 : plan->settings.vocabulary;
+  e->model.train_length = length;
+  result = model_config_resolve(&e->model, error);
+  if (result != ALIBI_OK) return result;
+  if (plain_label)
+    snprintf(e->label, sizeof e->label, "%.63s", method);
+  else
+    snprintf(e->label, sizeof e->label, "%.63s-%lld", method, (long long)length);
+  snprintf(e->role, sizeof e->role, "%s", role);
+  for (size_t i = 0; i < plan->entry_count; i++)
+    if (strcmp(plan->entries[i].label, e->label) == 0)
+      return fail(error, ALIBI_INVALID, "methods: '%s' stands there twice", e->label);
+  plan->entry_count++;
+  return ALIBI_OK;
+}
+
+static status make_entries(const study_request *request, study_plan *plan, alibi_error *error)
+{
+  int64_t lengths[STUDY_MAX_LENGTHS + 1];
+  size_t count;
+  char name[ALIBI_NAME_SIZE];
+  const char *list = request->methods ? request->methods : "none,learned,sinusoidal,rope,t5,alibi";
+  status result;
+  TRY(read_lengths(request->train_lengths ? request->train_lengths : "64", "--train-length", lengths, &count, error));
+  for (size_t l = 0; l < count; l++) {
+    const char *rest = list;
+    if (strcmp(list, "all") == 0) {
+      for (size_t i = 0; i < position_method_count(); i++)
+        TRY(add_entry(plan, request, position_method_at(i)->name, lengths[l], "method", l == 0, error));
+      continue;
+    }
+    while (next_word(&rest, name, sizeof name)) TRY(add_entry(plan, request, name, lengths[l], "method", l == 0, error));
+  }
+  if (plan->entry_count == 0) RAISE(error, ALIBI_INVALID, "--methods: expected at least one method, found none");
+  if (request->settings.rival_length > 0) {
+    if (request->settings.rival_length <= lengths[0])
+      RAISE(error, ALIBI_INVALID, "--rival-length: expected more than the training length of %lld, found %lld",
+            (long long)lengths[0], (long long)request->settings.rival_length);
+    TRY(add_entry(plan, request, request->rival ? request->rival : "sinusoidal", request->settings.rival_length, "rival", false,
+                  error));
+  }
+done:
+  return result;
+}
+
+static status make_lengths(const study_request *request, study_plan *plan, alibi_error *error)
+{
+  if (request->test_lengths)
+    return read_lengths(request->test_lengths, "--test-lengths", plan->lengths, &plan->length_count, error);
+  int64_t shortest = plan->entries[0].model.train_length, rival = plan->settings.rival_length;
+  bool rival_there = rival == 0;
+  for (int64_t factor = 1; factor <= 16; factor *= 2) {
+    int64_t length = shortest * factor;
+    if (!rival_there && rival < length) { /* the question is asked at the rival's own length */
+      plan->lengths[plan->length_count++] = rival;
+      rival_there = true;
+    }
+    rival_there = rival_there || rival == length;
+    plan->lengths[plan->length_count++] = length;
+  }
+  if (!rival_there) plan->lengths[plan->length_count++] = rival;
+  return ALIBI_OK;
+}
+
+static bool extends_an_entry(const study_plan *plan, const char *name)
+{
+  for (size_t i = 0; i < plan->entry_count; i++)
+    if (position_extension_find(plan->entries[i].model.position, name)) return true;
+  return false;
+}
+
+static bool extension_exists(const char *name)
+{
+  for (size_t i = 0; i < position_extension_count(); i++)
+    if (strcmp(position_extension_at(i)->name, name) == 0) return true;
+  return false;
+}
+
+static status make_extensions(const study_request *request, study_plan *plan, alibi_error *error)
+{
+  const char *list = request->extend ? request->extend : "ntk,yarn";
+  char name[ALIBI_NAME_SIZE];
+  status result = ALIBI_OK;
+  if (strcmp(list, "none") == 0) return ALIBI_OK;
+  if (strcmp(list, "all") == 0) {
+    for (size_t i = 0; i < position_extension_count(); i++)
+      if (extends_an_entry(plan, position_extension_at(i)->name))
+        TRY(add_name(plan->extensions, &plan->extension_count, position_extension_at(i)->name, "--extend", error));
+    return ALIBI_OK;
+  }
+  while (next_word(&list, name, sizeof name)) {
+    if (!extension_exists(name)) {
+      char known[256] = "";
+      for (size_t i = 0; i < position_extension_count(); i++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", position_extension_at(i)->name);
+      RAISE(error, ALIBI_INVALID, "--extend: expected none, all or some of %s, found '%s'", known, name);
+    }
+    if (!extends_an_entry(plan, name)) {
+      if (!request->extend) continue;
+      RAISE(error, ALIBI_INVALID, "--extend: '%s' extends none of the methods of this study", name);
+    }
+    TRY(add_name(plan->extensions, &plan->extension_count, name, "--extend", error));
+  }
+done:
+  return result;
+}
+
+static status make_protocols(const study_request *request, study_plan *plan, alibi_error *error)
+{
+  const char *list = request->protocols ? request->protocols : "fixed-target,sliding,nonoverlapping";
+  char name[ALIBI_NAME_SIZE];
+  while (next_word(&list, name, sizeof name)) {
+    int protocol = ALIBI_NONOVERLAPPING;
+    while (protocol <= ALIBI_FIXED_TARGET && strcmp(alibi_protocol_name(protocol), name) != 0) protocol++;
+    if (protocol > ALIBI_FIXED_TARGET)
+      return fail(error, ALIBI_INVALID, "--protocols: expected some of fixed-target, sliding, nonoverlapping, found '%s'", name);
+    status result = add_name(plan->protocols, &plan->protocol_count, name, "--protocols", error);
+    if (result != ALIBI_OK) return result;
+  }
+  return plan->protocol_count ? ALIBI_OK : fail(error, ALIBI_INVALID, "--protocols: expected at least one, found none");
+}
+
+status study_plan_make(const study_request *request, study_plan *plan, alibi_error *error)
+{
+  status result;
+  *plan = (study_plan){.settings = request->settings, .train = request->train};
+  TRY(field_check(study_fields(), &plan->settings, "study", error));
+  TRY(field_check(train_option_fields(), &plan->train, "training options", error));
+  if (plan->settings.minutes > 0 && request->steps_given)
+    RAISE(error, ALIBI_INVALID, "--minutes plans the steps: give --steps or --minutes, not both");
+  TRY(make_entries(request, plan, error));
+  TRY(make_lengths(request, plan, error));
+  TRY(make_extensions(request, plan, error));
+  TRY(make_protocols(request, plan, error));
+  int processors = request->threads ? request->threads : system_processors();
+  int64_t jobs = plan->settings.jobs ? plan->settings.jobs : processors;
+  plan->jobs = jobs < (int64_t)plan->entry_count ? jobs : (int64_t)plan->entry_count;
+  plan->threads = processors / plan->jobs > 0 ? processors / plan->jobs : 1;
+  plan->measured = false;
+  plan->command = strdup(request->command ? request->command : "alibi study");
+  if (!plan->command) RAISE(error, ALIBI_FAILED, "not enough memory for the plan");
+done:
+  if (result != ALIBI_OK) study_plan_free(plan);
+  return result;
+}
+
+void study_plan_free(study_plan *plan)
+{
+  free(plan->text);
+  free(plan->command);
+  plan->text = plan->command = NULL;
+}
+
+const study_entry *study_plan_find(const study_plan *plan, const char *label)
+{
+  for (size_t i = 0; i < plan->entry_count; i++)
+    if (strcmp(plan->entries[i].label, label) == 0) return &plan->entries[i];
+  return NULL;
+}
+
+int64_t study_plan_longest(const study_plan *plan)
+{
+  return plan->lengths[plan->length_count - 1];
+}
+
+/* study.json */
+
+static json_node *names_node(const char names[][ALIBI_NAME_SIZE], size_t count)
+{
+  json_node *list = node_new_array();
+  for (size_t i = 0; i < count; i++) node_append_text(list, names[i]);
+  return list;
+}
+
+static json_node *entry_node(const study_entry *e)
+{
+  json_node *node = node_new_object();
+  node_set_text(node, "label", e->label);
+  node_set_text(node, "role", e->role);
+  node_set_number(node, "train_tokens_per_second", e->train_tokens_per_second);
+  node_set(node, "model", model_config_node(&e->model));
+  return node;
+}
+
+status study_plan_write(const study_plan *plan, const char *directory, alibi_error *error)
+{
+  char *path = NULL;
+  json_node *root = node_new_object(), *settings = node_new_object(), *train = node_new_object();
+  json_node *entries = node_new_array(), *lengths = node_new_array();
+  status result;
+  node_set_integer(root, "schema", 1);
+  node_set_text(root, "command", plan->command);
+  node_set_text(root, "text", plan->text);
+  node_set_integer(root, "train_tokens", plan->train_tokens);
+  node_set_integer(root, "valid_tokens", plan->valid_tokens);
+  node_set_integer(root, "threads", plan->threads);
+  node_set_integer(root, "jobs", plan->jobs);
+  node_set_boolean(root, "measured", plan->measured);
+  node_set_fields(settings, study_fields(), &plan->settings);
+  node_set(root, "settings", settings);
+  node_set_fields(train, train_option_fields(), &plan->train);
+  node_set(root, "train", train);
+  for (size_t i = 0; i < plan->length_count; i++) node_append_integer(lengths, plan->lengths[i]);
+  node_set(root, "lengths", lengths);
+  node_set(root, "extensions", names_node(plan->extensions, plan->extension_count));
+  node_set(root, "protocols", names_node(plan->protocols, plan->protocol_count));
+  for (size_t i = 0; i < plan->entry_count; i++) node_append(entries, entry_node(&plan->entries[i]));
+  node_set(root, "entries", entries);
+  TRY(study_path(directory, "study.json", NULL, &path, error));
+  TRY(node_write_file(root, path, error));
+done:
+  free(path);
+  node_free(root);
+  return result;
+}
+
+static status read_names(const json_node *list, char names[][ALIBI_NAME_SIZE], size_t *count, const char *path, alibi_error *error)
+{
+  for (size_t i = 0; i < node_count(list); i++) {
+    const char *name = node_text(node_at(list, i), NULL);
+    if (!name || *count == STUDY_MAX_NAMES) return fail(error, ALIBI_BAD_INPUT, "%s: expected a short list of names", path);
+    snprintf(names[(*count)++], ALIBI_NAME_SIZE, "%s", name);
+  }
+  return ALIBI_OK;
+}
+
+static status read_entry(const json_node *node, const char *path, study_entry *e, alibi_error *error)
+{
+  const char *label = node_text(node_get(node, "label"), NULL), *role = node_text(node_get(node, "role"), NULL);
+  if (!label || !role || strchr(label, '/')) return fail(error, ALIBI_BAD_INPUT, "%s: entries: expected a label and a role", path);
+  snprintf(e->label, sizeof e->label, "%s", label);
+  snprintf(e->role, sizeof e->role, "%s", role);
+  e->train_tokens_per_second = node_number(node_get(node, "train_tokens_per_second"), 0);
+  return model_config_read(node_get(node, "model"), path, &e->model, error);
+}
+
+status study_plan_read(const char *directory, study_plan *plan, alibi_error *error)
+{
+  static const char *const none[] = {NULL};
+  char *path = NULL;
+  json_node *root = NULL;
+  status result;
+  *plan = (study_plan){0};
+  alibi_train_options_init(&plan->train);
+  TRY(study_path(directory, "study.json", NULL, &path, error));
+  TRY(node_read_file(path, &root, error));
+  if (node_integer(node_get(root, "schema"), 0) != 1) RAISE(error, ALIBI_BAD_INPUT, "%s: expected schema 1", path);
+  TRY(node_get_fields(node_get(root, "settings"), study_fields(), &plan->settings, path, none, error));
+  TRY(node_get_fields(node_get(root, "train"), train_option_fields(), &plan->train, path, none, error));
+  plan->train_tokens = node_integer(node_get(root, "train_tokens"), 0);
+  plan->valid_tokens = node_integer(node_get(root, "valid_tokens"), 0);
+  plan->threads = node_integer(node_get(root, "threads"), 1);
+  plan->jobs = node_integer(node_get(root, "jobs"), 1);
+  plan->measured = node_boolean(node_get(root, "measured"), false);
+  const json_node *lengths = node_get(root, "lengths"), *entries = node_get(root, "entries");
+  plan->length_count = node_count(lengths);
+  plan->entry_count = node_count(entries);
+  if (plan->length_count == 0 || plan->length_count > STUDY_MAX_LENGTHS || plan->entry_count == 0 ||
+      plan->entry_count > STUDY_MAX_ENTRIES || plan->jobs < 1 || plan->threads < 1)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected lengths, entries, jobs and threads", path);
+  for (size_t i = 0; i < plan->length_count; i++) plan->lengths[i] = node_integer(node_at(lengths, i), 1);
+  for (size_t i = 0; i < plan->entry_count; i++) TRY(read_entry(node_at(entries, i), path, &plan->entries[i], error));
+  TRY(read_names(node_get(root, "extensions"), plan->extensions, &plan->extension_count, path, error));
+  TRY(read_names(node_get(root, "protocols"), plan->protocols, &plan->protocol_count, path, error));
+  plan->text = strdup(node_text(node_get(root, "text"), ""));
+  plan->command = strdup(node_text(node_get(root, "command"), ""));
+  if (!plan->text || !plan->command) RAISE(error, ALIBI_FAILED, "not enough memory for the plan");
+done:
+  node_free(root);
+  free(path);
+  if (result != ALIBI_OK) study_plan_free(plan);
+  return result;
+}
