@@ -20,13 +20,15 @@ struct alibi_model {
   model_parameters parameters; /* into values */
   const float **packed;   /* [4 L + 1] panels of the weights (model_pack), or NULL */
   arena packed_memory;
+  struct session_engine *engines; /* what sessions share (infer/session.c); lives as long as they do */
 };
 
 /* A model with all values 0. */
 status model_allocate(alibi_context *context, const alibi_model_config *config, alibi_model **model, alibi_error *error);
 
 /* Packs all weights once, for a model whose values no longer change: decoding then packs nothing a step.  Takes as much memory as
- * the weights; a second call does nothing.  model_unpack before values change. */
+ * the weights; a second call does nothing.  model_unpack before values change, and only when no pass lives that was made while
+ * the model was packed. */
 status model_pack(alibi_model *model, alibi_error *error);
 void model_unpack(alibi_model *model);
 

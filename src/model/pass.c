@@ -44,6 +44,7 @@ static void layout_workspace(model_pass *p, arena *a)
   panels = larger(panels, op_linear_panel_floats(context, rows, forward, width));
   panels = larger(panels, op_linear_panel_floats(context, rows, width, forward));
   panels = larger(panels, op_linear_panel_floats(context, head_rows, vocabulary, width));
+  if (p->model->packed && !p->shape.keep) panels = 0; /* nothing left to pack */
   p->work.panels = arena_floats(a, panels);
   p->work.scratch_floats = size_round_up(context->kernel->attention_scratch(d), 16);
   p->work.scratch = arena_floats(a, size_mul((size_t)context->threads, p->work.scratch_floats));
@@ -61,8 +62,9 @@ static void layout_backward(model_pass *p, arena *a)
   p->dattended = arena_floats(a, size_mul(rows, heads * d));
   p->dforward = arena_floats(a, size_mul(rows, (size_t)c->feed_forward));
   if (c->qk_norm) p->draw = arena_floats(a, size_mul(rows, (heads + kv) * d));
-  if (p->position.plan.embedding) p->position_grad.embedding = arena_floats(a, size_mul(p->shape.length, width));
-  if (p->position.plan.bias == BIAS_DISTANCE && p->model->method->backward) {
+  bool learned = p->model->method->backward != NULL;
+  if (p->position.plan.embedding && learned) p->position_grad.embedding = arena_floats(a, size_mul(p->shape.length, width));
+  if (p->position.plan.bias == BIAS_DISTANCE && learned) {
     size_t table = size_mul(heads, p->shape.length);
     p->position_grad.table = arena_floats(a, table);
     p->table_partials = arena_floats(a, size_mul(p->shape.segments, table));
@@ -156,5 +158,6 @@ size_t model_pass_bytes(alibi_model *model, const pass_shape *shape)
 
 void model_pass_refresh(model_pass *pass)
 {
-  pass->model->method->fill(&pass->request, &pass->position.plan);
+  const position_method *method = pass->model->method;
+  if (method->parameters) method->fill(&pass->request, &pass->position.plan);
 }

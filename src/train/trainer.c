@@ -193,6 +193,9 @@ status alibi_trainer_step(alibi_trainer *t, alibi_train_report *report, alibi_er
 {
   status result = context_check_cancel(t->context, error);
   if (result != ALIBI_OK) return result;
+  if (t->model->engines)
+    return fail(error, ALIBI_INVALID, "training step: expected no open session of the model (its weights are about to change)");
+  model_unpack(t->model);
   double loss, tokens = (double)(t->sequences * t->length), rate = train_rate(&t->options, t->step);
   result = accumulate(t, &loss, error);
   if (result != ALIBI_OK) return result;
