@@ -35,6 +35,9 @@ typedef struct command_line {
   /* which fields were given on the command line: command_line_given(line, values, "steps") */
   struct command_given *given;
   size_t given_count;
+  /* as typed, after the command's name */
+  char *const *arguments;
+  int argument_count;
 } command_line;
 
 typedef struct command {
@@ -50,6 +53,12 @@ typedef struct command {
 
 /* For a text option, `values` is the address of its pointer. */
 bool command_line_given(const command_line *line, const void *values, const char *field_name);
+
+/* The first option that was given and is not in the NULL-terminated list of names; NULL where there is none. */
+const char *command_line_given_other(const command_line *line, const char *const *names);
+
+/* "alibi study --steps 100 'my text.txt'": the command line as it could be typed again.  malloc'd, NULL when memory is out. */
+char *command_line_text(const command_line *line, const command *c);
 
 /* Adds a group during `options`: initialises the values (field_init). */
 void command_add_group(command_line *line, const char *title, field_table table, void *values, const char *prefix);

@@ -47,6 +47,48 @@ bool command_line_given(const command_line *line, const void *values, const char
   return false;
 }
 
+const char *command_line_given_other(const command_line *line, const char *const *names)
+{
+  for (size_t i = 0; i < line->given_count; i++) {
+    size_t n = 0;
+    while (names[n] && strcmp(names[n], line->given[i].name) != 0) n++;
+    if (!names[n]) return line->given[i].name;
+  }
+  return NULL;
+}
+
+/* Writes an argument as a shell reads it back. */
+static void write_quoted(FILE *stream, const char *argument)
+{
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+.,:/@%";
+  if (*argument && strspn(argument, plain) == strlen(argument)) {
+    fputs(argument, stream);
+    return;
+  }
+  fputc('\'', stream);
+  for (; *argument; argument++) {
+    if (*argument == '\'') fputs("'\\''", stream);
+    else fputc(*argument, stream);
+  }
+  fputc('\'', stream);
+}
+
+char *command_line_text(const command_line *line, const command *c)
+{
+  char *text = NULL;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+  if (!stream) return NULL;
+  fprintf(stream, "alibi %s", c->name);
+  for (int i = 0; i < line->argument_count; i++) {
+    fputc(' ', stream);
+    write_quoted(stream, line->arguments[i]);
+  }
+  if (fclose(stream) == 0) return text;
+  free(text);
+  return NULL;
+}
+
 /* "--prefix-name", as the user types it. */
 static void option_name(const char *prefix, const char *name, char out[NAME_SIZE])
 {
@@ -186,6 +228,8 @@ status command_line_parse(command_line *line, const command *c, int count, char 
   line->operands = calloc(room, sizeof *line->operands);
   line->given = calloc(room, sizeof *line->given);
   if (!line->operands || !line->given) RAISE(error, ALIBI_FAILED, "not enough memory for %d arguments", count);
+  line->arguments = arguments;
+  line->argument_count = count;
   bool options_end = false;
   for (int i = 0; i < count; i++) {
     const char *argument = arguments[i];

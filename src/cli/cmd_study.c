@@ -1,0 +1,188 @@
+/* alibi study: the main job.  Train every position method short, test it long, on the user's own text. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "cli/progress.h"
+#include "cli/run.h"
+#include "cli/terminal.h"
+#include "study/study.h"
+
+typedef struct output_options {
+  bool json, resume, overwrite;
+} output_options;
+
+static const field output_fields[] = {
+    {.name = "resume", .kind = FIELD_BOOLEAN, .offset = offsetof(output_options, resume), .maximum = 1,
+     .help = "go on with the study in --out; all other settings come from there"},
+    {.name = "overwrite", .kind = FIELD_BOOLEAN, .offset = offsetof(output_options, overwrite), .maximum = 1,
+     .help = "begin anew where --out holds a study already"},
+    {.name = "json", .kind = FIELD_BOOLEAN, .offset = offsetof(output_options, json), .maximum = 1,
+     .help = "print results.json instead of the table and the plot"},
+};
+
+static study_settings settings;
+static model_options model;
+static output_options output;
+static const char *out, *methods, *extend, *train_lengths, *test_lengths, *protocols, *rival, *valid;
+
+static const char *const hidden[] = {"vocabulary", "train_length", "position", NULL};
+
+static void study_add_options(command_line *line)
+{
+  out = "out/study";
+  methods = "none,learned,sinusoidal,rope,t5,alibi";
+  extend = "ntk,yarn";
+  train_lengths = "64";
+  protocols = "fixed-target,sliding,nonoverlapping";
+  rival = "sinusoidal";
+  test_lengths = valid = NULL;
+  command_add_text(line, "out", "DIR", &out, "where the report goes");
+  command_add_text(line, "methods", "LIST", &methods, "position methods, between commas, or all");
+  command_add_text(line, "extend", "LIST", &extend, "ways to extend rope when testing: linear, ntk, yarn; all; none");
+  command_add_text(line, "train-length", "LIST", &train_lengths, "tokens a training sequence; several lengths train every method at each");
+  command_add_text(line, "test-lengths", "LIST", &test_lengths, "tokens a test window; default 1, 2, 4, 8, 16 times the training length");
+  command_add_text(line, "protocols", "LIST", &protocols, "how to measure; see docs/results.md");
+  command_add_text(line, "rival", "METHOD", &rival, "method that --rival-length trains");
+  command_add_text(line, "valid", "FILE", &valid, "test on this text; default: the end of each TEXT is held out");
+  command_add_group(line, "Study", study_fields(), &settings, "");
+  command_add_group(line, "Output", (field_table)FIELD_TABLE(output_fields), &output, "");
+  model_options_add(line, &model, hidden);
+}
+
+static bool used(const char *method)
+{
+  size_t n = strlen(method);
+  if (strcmp(methods, "all") == 0) return true;
+  if (settings.rival_length && strcmp(rival, method) == 0) return true;
+  for (const char *at = strstr(methods, method); at; at = strstr(at + 1, method))
+    if ((at == methods || at[-1] == ',' || at[-1] == ' ') && (at[n] == '\0' || at[n] == ',' || at[n] == ' ')) return true;
+  return false;
+}
+
+/* With --resume everything but --out and how to print comes from the study's directory. */
+static status check_resume(const command_line *line, alibi_error *error)
+{
+  if (line->operand_count)
+    return fail(error, ALIBI_INVALID, "--resume: expected no TEXT (the study's own is used), found '%s'", line->operands[0]);
+  if (output.overwrite) return fail(error, ALIBI_INVALID, "--resume goes on, --overwrite begins anew: give one of them");
+  static const char *const free_options[] = {"out", "resume", "json", "threads", "quiet", NULL};
+  const char *other = command_line_given_other(line, free_options);
+  if (other) return fail(error, ALIBI_INVALID, "--resume: takes all settings from %s/study.json, found %s too", out, other);
+  return ALIBI_OK;
+}
+
+/* Items of the study are numbered as they begin, as progress items are; the map keeps the two apart. */
+enum { MAX_ITEMS = 512 };
+static int items[MAX_ITEMS];
+
+static void begin(void *user, int item, const char *what, double total, const char *unit)
+{
+  (void)user;
+  if (item < MAX_ITEMS) items[item] = progress_begin(what, total, unit);
+}
+
+static void update(void *user, int item, double done, const char *detail)
+{
+  (void)user;
+  if (item < MAX_ITEMS) progress_update(items[item], done, detail);
+}
+
+static void end(void *user, int item, const char *summary)
+{
+  (void)user;
+  if (item < MAX_ITEMS) progress_end(items[item], summary);
+}
+
+static void note(void *user, const char *sentence)
+{
+  (void)user;
+  progress_note("%s", sentence);
+}
+
+static void print_text(char *text)
+{
+  if (text) fputs(text, stdout);
+  free(text);
+}
+
+static void print_results(const study_results *results, const char *protocol)
+{
+  int columns = terminal_columns(stdout, 100);
+  progress_clear();
+  printf("\n%s\n\nPerplexity, %s (trained at *; docs/results.md says how it is measured):\n\n", results->question, protocol);
+  print_text(results_table(results, protocol, columns));
+  printf("\n");
+  print_text(results_plot(results, protocol, columns, terminal_utf8()));
+  printf("\n%s\n", results->answer);
+  if (results->rival_answer) printf("\n%s\n", results->rival_answer);
+  printf("\nThe report: %s/report.html (also results.json, results.csv, curves.svg, curves.png)\n", out);
+}
+
+static void print_json(const study_results *results)
+{
+  json_node *root = study_results_node(results);
+  char *text = node_to_text(root);
+  progress_clear();
+  if (text) printf("%s\n", text);
+  free(text);
+  node_free(root);
+}
+
+extern const command command_study;
+
+static status study_run_command(command_line *line, alibi_error *error)
+{
+  alibi_context *context = NULL;
+  study_results results = {0};
+  char *text = NULL;
+  status result;
+  if (output.resume) TRY(check_resume(line, error));
+  else if (line->operand_count == 0) RAISE(error, ALIBI_INVALID, "study: expected at least one TEXT, found none");
+  TRY(model_options_check(line, &model, used, error));
+  text = command_line_text(line, &command_study);
+  TRY(cli_context(&context, error));
+  study_request request = {.settings = settings,
+                           .model = model.config,
+                           .options = model.method_pointers,
+                           .train = model.train,
+                           .steps_given = command_line_given(line, &model.train, "steps"),
+                           .methods = methods,
+                           .extend = command_line_given(line, &extend, "extend") ? extend : NULL,
+                           .train_lengths = train_lengths,
+                           .test_lengths = test_lengths,
+                           .protocols = protocols,
+                           .rival = rival,
+                           .texts = line->operands,
+                           .text_count = line->operand_count,
+                           .valid = valid,
+                           .directory = out,
+                           .command = text,
+                           .resume = output.resume,
+                           .overwrite = output.overwrite,
+                           .threads = cli_threads(),
+                           .observer = {NULL, begin, update, end, note}};
+  result = study_run(context, &request, &results, error);
+  if (results.method_count && output.json) print_json(&results);
+  else if (results.method_count) print_results(&results, results.methods[0].curve_count ? results.methods[0].curves[0].protocol : "");
+done:
+  study_results_free(&results);
+  cli_context_free(context);
+  free(text);
+  return result;
+}
+
+const command command_study = {
+    .name = "study",
+    .summary = "train position methods short, test them long, and report (the main job)",
+    .operands = "TEXT...",
+    .details =
+        "Trains a small model for every position method on the same batches of your text, at a short length, and measures its "
+        "perplexity at longer ones. The report in --out says which methods still work there, and at what cost.\n\n"
+        "An interrupted study keeps every finished method; --resume goes on.",
+    .options = study_add_options,
+    .run = study_run_command,
+};
