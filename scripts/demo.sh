@@ -22,6 +22,6 @@ if [ -z "$text" ]; then
 fi
 
 # shellcheck disable=SC2086  # OPTIONS is a list
-"$alibi" study --out "$out" ${OPTIONS:-} "$text"
+"$alibi" study --out "$out" --overwrite ${OPTIONS:-} "$text"
 echo
 echo "The report: $out/report.html"

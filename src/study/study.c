@@ -45,16 +45,15 @@ static void take_line(study *s, running *r, const char *label)
 {
   const study_observer *o = &s->request->observer;
   double done, total;
-  char unit[32], what[STUDY_LABEL_SIZE];
+  char unit[32];
   int start = 0;
   if (sscanf(r->line, "P %lf %lf %31s %n", &done, &total, unit, &start) < 3 || start == 0) return;
   if (!r->begun || strcmp(unit, r->unit) != 0) {
     if (r->begun && o->end) o->end(o->user, r->item, NULL);
-    snprintf(what, sizeof what, "%s", label);
     snprintf(r->unit, sizeof r->unit, "%s", unit);
     r->item = s->next_item++;
     r->begun = true;
-    if (o->begin) o->begin(o->user, r->item, what, total, unit);
+    if (o->begin) o->begin(o->user, r->item, label, total, unit);
   }
   if (o->update) o->update(o->user, r->item, done, r->line + start);
 }
@@ -104,14 +103,15 @@ static status finish_child(study *s, running *r, const char *label, alibi_error 
 {
   const study_observer *o = &s->request->observer;
   child_result ended;
+  char summary[STUDY_LABEL_SIZE + 16];
   status result = child_wait(&r->child, &ended, error);
   r->used = false;
   if (result != ALIBI_OK) return result;
-  if (r->begun && o->end) o->end(o->user, r->item, ended.exit_code == 0 ? "done" : NULL);
+  snprintf(summary, sizeof summary, "%s: done", label);
+  if (r->begun && o->end) o->end(o->user, r->item, ended.exit_code == 0 ? summary : NULL);
   if (ended.exit_code == 130 || context_cancelled(s->context)) return fail(error, ALIBI_CANCELLED, "interrupted");
   if (ended.exit_code != 0)
-    return fail(error, ALIBI_FAILED, "study: the process of '%s' ended with exit code %d (its message is above)", label,
-                ended.exit_code);
+    return fail(error, ALIBI_FAILED, "study: '%s' failed (exit code %d, its message is above)", label, ended.exit_code);
   return ALIBI_OK;
 }
 
@@ -254,8 +254,10 @@ static size_t next_entry(const study_plan *plan, const bool *started)
   return best;
 }
 
+/* One entry's failure does not stop the others; the first one is what the study returns in the end. */
 static status run_entries(study *s, alibi_error *error)
 {
+  status outcome = ALIBI_OK;
   running children[MAX_JOBS] = {0};
   const char *labels[MAX_JOBS] = {0};
   bool started[STUDY_MAX_ENTRIES];
@@ -277,11 +279,14 @@ static status run_entries(study *s, alibi_error *error)
     TRY(context_check_cancel(s->context, error));
     for (size_t j = 0; ended && j < jobs; j++) {
       if (!children[j].used || !children[j].ended) continue;
-      TRY(finish_child(s, &children[j], labels[j], error));
-      s->done[children[j].entry] = true;
+      result = finish_child(s, &children[j], labels[j], outcome == ALIBI_OK ? error : NULL);
+      if (result == ALIBI_CANCELLED) goto done;
+      if (outcome == ALIBI_OK) outcome = result;
+      s->done[children[j].entry] = result == ALIBI_OK;
       active--;
     }
   }
+  result = outcome;
 done:
   stop_children(children, jobs);
   return result;
