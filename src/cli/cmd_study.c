@@ -100,7 +100,7 @@ static void end(void *user, int item, const char *summary)
 static void note(void *user, const char *sentence)
 {
   (void)user;
-  progress_note("%s", sentence);
+  if (!cli_quiet()) progress_note("%s", sentence);
 }
 
 static void print_text(char *text)

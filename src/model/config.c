@@ -58,17 +58,11 @@ position_shape model_config_position_shape(const alibi_model_config *config)
                           (size_t)config->width, (size_t)config->train_length};
 }
 
-static status unknown_method(const char *name, alibi_error *error)
-{
-  char names[512];
-  position_method_names(names, sizeof names);
-  return fail(error, ALIBI_INVALID, "position: expected one of %s, found '%s'", names, name);
-}
-
 status model_config_set_method(alibi_model_config *config, const char *name, alibi_error *error)
 {
-  const position_method *method = position_method_find(name);
-  if (!method) return unknown_method(name, error);
+  const position_method *method;
+  status result = position_method_require("position", name, &method, error);
+  if (result != ALIBI_OK) return result;
   snprintf(config->position, sizeof config->position, "%s", method->name);
   memset(&config->position_options, 0, sizeof config->position_options);
   field_init(method->fields, config->position_options.bytes);
@@ -110,8 +104,9 @@ status model_config_resolve(alibi_model_config *config, alibi_error *error)
   status result = field_check(model_config_fields(), config, "model configuration", error);
   if (result == ALIBI_OK) result = check_sizes(config, error);
   if (result != ALIBI_OK) return result;
-  const position_method *method = model_config_method(config);
-  if (!method) return unknown_method(config->position, error);
+  const position_method *method;
+  result = position_method_require("position", config->position, &method, error);
+  if (result != ALIBI_OK) return result;
   if (config->head_size == 0) config->head_size = config->width / config->heads;
   if (config->kv_heads == 0) config->kv_heads = config->heads;
   if (config->feed_forward == 0) config->feed_forward = 4 * config->width;

@@ -76,23 +76,23 @@ done:
   return result;
 }
 
+/* Token ids of all parts, one after the other; free() them. */
 static status encode_parts(const alibi_tokenizer *tokenizer, const char *const *parts, const size_t *sizes, size_t count,
-                           const char *path, size_t *total, alibi_error *error)
+                           uint32_t **ids, size_t *total, alibi_error *error)
 {
-  replace_file file = {0};
-  status result;
-  *total = 0;
-  TRY(replace_begin(path, &file, error));
+  size_t capacity = 0;
+  status result = ALIBI_OK;
   for (size_t i = 0; i < count; i++) {
     uint32_t *tokens = NULL;
     size_t n = 0;
     TRY(alibi_tokenizer_encode(tokenizer, parts[i], sizes[i], &tokens, &n, error));
-    if (fwrite(tokens, sizeof *tokens, n, file.stream) == n) *total += n;
+    result = memory_grow(ids, &capacity, *total + n, sizeof **ids, "the token ids", error);
+    if (result == ALIBI_OK) memcpy(*ids + *total, tokens, n * sizeof *tokens);
+    if (result == ALIBI_OK) *total += n;
     alibi_tokens_free(tokens);
+    if (result != ALIBI_OK) goto done;
   }
-  TRY(replace_commit(&file, error));
 done:
-  replace_abandon(&file);
   return result;
 }
 
@@ -142,7 +142,8 @@ status study_corpus_make(const study_request *request, study_plan *plan, alibi_e
   text_parts parts = {0};
   alibi_tokenizer *tokenizer = NULL;
   char *tokenizer_path = NULL, *train_path = NULL, *valid_path = NULL;
-  size_t train_count, valid_count;
+  uint32_t *train = NULL, *valid = NULL;
+  size_t train_count = 0, valid_count = 0;
   status result;
   TRY(open_parts(request, &parts, error));
   if (plan->settings.bytes)
@@ -151,18 +152,22 @@ status study_corpus_make(const study_request *request, study_plan *plan, alibi_e
     TRY(alibi_tokenizer_train(parts.train, parts.train_sizes, parts.train_count, (uint32_t)plan->settings.vocabulary, &tokenizer,
                               error));
   for (size_t i = 0; i < plan->entry_count; i++) plan->entries[i].model.vocabulary = alibi_tokenizer_vocabulary(tokenizer);
+  TRY(encode_parts(tokenizer, parts.train, parts.train_sizes, parts.train_count, &train, &train_count, error));
+  TRY(encode_parts(tokenizer, parts.valid, parts.valid_sizes, parts.valid_count, &valid, &valid_count, error));
+  plan->train_tokens = (int64_t)train_count;
+  plan->valid_tokens = (int64_t)valid_count;
+  TRY(check_lengths(request, plan, error));
   TRY(directory_make(request->directory, error));
   TRY(study_path(request->directory, "tokenizer.json", NULL, &tokenizer_path, error));
   TRY(study_path(request->directory, "train.tokens", NULL, &train_path, error));
   TRY(study_path(request->directory, "valid.tokens", NULL, &valid_path, error));
-  TRY(encode_parts(tokenizer, parts.train, parts.train_sizes, parts.train_count, train_path, &train_count, error));
-  TRY(encode_parts(tokenizer, parts.valid, parts.valid_sizes, parts.valid_count, valid_path, &valid_count, error));
-  plan->train_tokens = (int64_t)train_count;
-  plan->valid_tokens = (int64_t)valid_count;
-  TRY(check_lengths(request, plan, error));
+  TRY(file_write_atomic(train_path, train, train_count * sizeof *train, error));
+  TRY(file_write_atomic(valid_path, valid, valid_count * sizeof *valid, error));
   TRY(alibi_tokenizer_save(tokenizer, tokenizer_path, error));
   TRY(describe(request, plan, &parts, error));
 done:
+  free(valid);
+  free(train);
   free(valid_path);
   free(train_path);
   free(tokenizer_path);

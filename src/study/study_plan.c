@@ -83,10 +83,12 @@ static status add_entry(study_plan *plan, const study_request *request, const ch
                         bool plain_label, alibi_error *error)
 {
   if (plan->entry_count == STUDY_MAX_ENTRIES)
-    return fail(error, ALIBI_INVALID, "methods: expected at most %d methods and lengths together", STUDY_MAX_ENTRIES);
+    return fail(error, ALIBI_INVALID, "--methods: expected at most %d methods and lengths together", STUDY_MAX_ENTRIES);
   study_entry *e = &plan->entries[plan->entry_count];
   *e = (study_entry){.model = request->model};
-  status result = model_config_set_method(&e->model, method, error);
+  const position_method *row;
+  status result = position_method_require(strcmp(role, "rival") == 0 ? "--rival" : "--methods", method, &row, error);
+  if (result == ALIBI_OK) result = model_config_set_method(&e->model, method, error);
   if (result != ALIBI_OK) return result;
   for (size_t i = 0; request->options && i < position_method_count(); i++)
     if (strcmp(position_method_at(i)->name, method) == 0)
@@ -102,7 +104,7 @@ static status add_entry(study_plan *plan, const study_request *request, const ch
   snprintf(e->role, sizeof e->role, "%s", role);
   for (size_t i = 0; i < plan->entry_count; i++)
     if (strcmp(plan->entries[i].label, e->label) == 0)
-      return fail(error, ALIBI_INVALID, "methods: '%s' stands there twice", e->label);
+      return fail(error, ALIBI_INVALID, "--methods: '%s' stands there twice", e->label);
   plan->entry_count++;
   return ALIBI_OK;
 }
