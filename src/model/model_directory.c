@@ -48,8 +48,7 @@ done:
   return result;
 }
 
-/* One tensor into its place: type and shape as the configuration says. */
-static status load(const safetensors_file *file, const char *path, const parameter *p, float *values, alibi_error *error)
+static status check_tensor(const safetensors_file *file, const char *path, const parameter *p, alibi_error *error)
 {
   const file_tensor *t = safetensors_find(file, p->name);
   if (!t) return fail(error, ALIBI_BAD_INPUT, "%s: expected a tensor '%s', found none", path, p->name);
@@ -59,8 +58,24 @@ static status load(const safetensors_file *file, const char *path, const paramet
   if (t->dimensions != (p->vector ? 1 : 2) || found != p->rows || other != p->columns)
     return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected shape [%zu, %zu], found [%zu, %zu] in %d dimensions", path,
                 p->name, p->rows, p->columns, found, other, t->dimensions);
-  memcpy(values + p->offset, t->data, t->bytes);
   return ALIBI_OK;
+}
+
+/* The tensors are those of the configuration, each of its type and shape.  Before any memory is asked for: a damaged configuration
+ * can claim any size. */
+static status check_tensors(const safetensors_file *file, const char *path, const alibi_model_config *config, alibi_error *error)
+{
+  parameter_list list;
+  status result;
+  TRY(parameter_list_new(config, &list, error));
+  for (size_t i = 0; i < list.count; i++) TRY(check_tensor(file, path, &list.items[i], error));
+  for (size_t i = 0; i < safetensors_count(file); i++)
+    if (!parameter_find(&list, safetensors_at(file, i)->name))
+      RAISE(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected no such tensor in a model of this configuration", path,
+            safetensors_at(file, i)->name);
+done:
+  parameter_list_free(&list);
+  return result;
 }
 
 status alibi_model_open(alibi_context *context, const char *directory, alibi_model **model, alibi_error *error)
@@ -78,17 +93,13 @@ status alibi_model_open(alibi_context *context, const char *directory, alibi_mod
   TRY(node_read_file(config_path, &node, error));
   TRY(model_config_read(node, config_path, &config, error));
   TRY(safetensors_open(weights_path, &file, error));
+  TRY(check_tensors(file, weights_path, &config, error));
   TRY(model_allocate(context, &config, model, error));
-  if (safetensors_count(file) != (*model)->list.count)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected %zu tensors, found %zu", weights_path, (*model)->list.count,
-          safetensors_count(file));
-  for (size_t i = 0; i < (*model)->list.count; i++)
-    TRY(load(file, weights_path, &(*model)->list.items[i], (*model)->values, error));
-done:
-  if (result != ALIBI_OK) {
-    alibi_model_free(*model);
-    *model = NULL;
+  for (size_t i = 0; i < (*model)->list.count; i++) {
+    const parameter *p = &(*model)->list.items[i];
+    memcpy((*model)->values + p->offset, safetensors_find(file, p->name)->data, parameter_elements(p) * sizeof(float));
   }
+done:
   safetensors_close(file);
   node_free(node);
   free(weights_path);
