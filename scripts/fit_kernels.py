@@ -1,41 +1,85 @@
-import mpmath as mp, numpy as np
-mp.mp.dps=40
-def remez(f,w,a,b,n,iters=15):
-    # minimize max |w(x)(p(x)-f(x))|
-    xs=[(a+b)/2+(b-a)/2*mp.cos(mp.pi*(2*i+1)/(2*(n+2))) for i in range(n+2)]
-    xs=sorted(xs)
-    grid=[a+(b-a)*mp.mpf(i)/2000 for i in range(2001)]
-    fv=[f(x) for x in grid]; wv=[w(x) for x in grid]
-    for it in range(iters):
-        A=mp.matrix(n+2,n+2); y=mp.matrix(n+2,1)
-        for i,x in enumerate(xs):
-            for j in range(n+1): A[i,j]=x**j
-            A[i,n+1]=(-1)**i/w(x); y[i]=f(x)
-        c=mp.lu_solve(A,y); co=[c[j] for j in range(n+1)]
-        e=[(mp.polyval(co[::-1],x)-fx)*ww for x,fx,ww in zip(grid,fv,wv)]
-        # extrema
-        new=[];cur=0
-        i=0
-        while i<len(e):
-            s=mp.sign(e[i]); j=i; best=i
-            while j<len(e) and mp.sign(e[j])==s:
-                if abs(e[j])>abs(e[best]): best=j
-                j+=1
-            new.append(best); i=j
-        while len(new)>n+2:
-            if abs(e[new[0]])<abs(e[new[-1]]): new.pop(0)
-            else: new.pop()
-        if len(new)<n+2: break
-        xs=[grid[k] for k in new]
-    return co,max(abs(v) for v in e)
-ln2=mp.log(2)
-co,err=remez(lambda r: mp.mpf(1)/2 if r==0 else (mp.e**r-1-r)/r**2,lambda r: r**2 if r!=0 else mp.mpf(10)**-12,-ln2/2*1.01,ln2/2*1.01,4)
-print("exp: 1+r+r^2*poly4",[mp.nstr(x,12) for x in co],mp.nstr(err,5))
-erfcx=lambda z: mp.e**(z*z)*mp.erfc(z)
-for cc in (0.3,0.35,0.4,0.45,0.5):
-  for n in (8,9,10):
-    # t=1/(1+cc z); z=(1/t-1)/cc, z in [0,10]; approximates erfcx/t
-    c=mp.mpf(cc); zmax=10; 
-    f=lambda t: erfcx((1/t-1)/c)/t
-    co,err=remez(f,lambda t: 1/f(t),1/(1+c*zmax),mp.mpf(1),n,8)
-    print(cc,n,mp.nstr(err,4),[mp.nstr(x,10) for x in co] if n in(9,10) else '')
+#!/usr/bin/env python3
+"""Prints the coefficients of src/kernel/vector_math.h.  Needs mpmath; takes a minute.
+
+Each function is approximated by the polynomial whose largest weighted error is least (Remez exchange: of all
+polynomials of degree n, the best one has an error that reaches its maximum n + 2 times, with alternating signs).
+Computed in 40 digits; printed in the 9 that a float needs, lowest power first.
+
+    python3 scripts/fit_kernels.py
+"""
+import mpmath as mp
+
+mp.mp.dps = 40
+GRID = 2000
+
+
+def alternate(errors, wanted):
+    """Indices of the extrema of a sampled error, one for each run of equal sign, cut down to `wanted` at the ends."""
+    extrema, i = [], 0
+    while i < len(errors):
+        sign, best = mp.sign(errors[i]), i
+        while i < len(errors) and mp.sign(errors[i]) == sign:
+            if abs(errors[i]) > abs(errors[best]):
+                best = i
+            i += 1
+        extrema.append(best)
+    while len(extrema) > wanted:
+        extrema.pop(0 if abs(errors[extrema[0]]) < abs(errors[extrema[-1]]) else -1)
+    return extrema
+
+
+def remez(f, weight, low, high, degree, rounds=12):
+    """The polynomial p of that degree for which max |weight (p - f)| on [low, high] is least; and that maximum."""
+    low, high, n = mp.mpf(low), mp.mpf(high), degree + 2
+    grid = [low + (high - low) * (1 - mp.cos(mp.pi * i / GRID)) / 2 for i in range(GRID + 1)]
+    values, weights = [f(x) for x in grid], [weight(x) for x in grid]
+    points = [round(GRID * (2 * i + 1) / (2 * n)) for i in range(n)]
+    for _ in range(rounds):
+        system, right = mp.matrix(n, n), mp.matrix(n, 1)
+        for row, k in enumerate(points):
+            for power in range(degree + 1):
+                system[row, power] = grid[k] ** power
+            system[row, degree + 1] = (-1) ** row / weights[k]
+            right[row] = values[k]
+        solution = mp.lu_solve(system, right)
+        polynomial = [solution[i] for i in range(degree + 1)]
+        errors = [(mp.polyval(polynomial[::-1], x) - v) * w for x, v, w in zip(grid, values, weights)]
+        chosen = alternate(errors, n)
+        if len(chosen) < n or chosen == points:
+            break
+        points = chosen
+    return polynomial, max(abs(e) for e in errors)
+
+
+def show(title, fit):
+    polynomial, error = fit
+    print(f"{title}: error {mp.nstr(error, 3)}")
+    for c in polynomial:
+        print(f"  {mp.nstr(c, 9)}")
+
+
+def exponential(degree=4):
+    """exp(r) = 1 + r + r^2 p(r) for |r| <= ln 2 / 2 and a little more; the error is relative to exp(r), about 1."""
+    edge = mp.log(2) / 2 * mp.mpf("1.01")
+    return remez(lambda r: (mp.expm1(r) - r) / r**2 if abs(r) > mp.mpf(10) ** -12 else mp.mpf(1) / 2,
+                 lambda r: r**2 + mp.mpf(10) ** -20, -edge, edge, degree)
+
+
+def normal_tail(step=mp.mpf("0.32"), degree=9, largest=14):
+    """The tail of the normal distribution beyond a is exp(-a^2/2) w(a), w(a) = erfcx(a / sqrt 2) / 2, and
+    w(a) = t p(u) with t = 1 / (1 + step a), u = a t.  The error is relative."""
+    w = lambda a: mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
+    f = lambda u: w(u / (1 - step * u)) / (1 - step * u)
+    return remez(f, lambda u: 1 / f(u), 0, mp.mpf(largest) / (1 + step * largest), degree)
+
+
+def logarithm(degree=6):
+    """ln(1 + y) = y - y^2/2 + y^3 p(y) for 1 + y from sqrt(1/2) to sqrt 2.  The error is relative to y."""
+    f = lambda y: (mp.log1p(y) - y + y * y / 2) / y**3 if abs(y) > mp.mpf(10) ** -9 else mp.mpf(1) / 3 - y / 4
+    return remez(f, lambda y: y**2 + mp.mpf(10) ** -20, mp.sqrt(mp.mpf(1) / 2) - 1, mp.sqrt(2) - 1, degree)
+
+
+if __name__ == "__main__":
+    show("exp(r) = 1 + r + r^2 p(r)", exponential())
+    show("normal tail = exp(-a^2/2) t p(a t), t = 1 / (1 + 0.32 a)", normal_tail())
+    show("ln(1 + y) = y - y^2/2 + y^3 p(y)", logarithm())

@@ -35,15 +35,19 @@ static void print_matmul(const bench_row *row)
 {
   double peak = row->peak * 1e-9;
   if (row->rows == 0) {
-    printf("  rows  inner  columns    GFLOP/s  of peak   with packing        oneDNN\n");
+    printf("%6s %6s %8s %16s %16s %16s %16s\n", "rows", "inner", "columns", "GFLOP/s, of peak", "with packing", "A turned",
+           "oneDNN");
     return;
   }
-  printf("%6zu %6zu %8zu %10.1f %7.1f%% %7.1f %5.1f%%", row->rows, row->inner, row->columns, row->share * peak,
-         100 * row->share, row->share_with_packing * peak, 100 * row->share_with_packing);
-  if (row->share_onednn > 0)
-    printf(" %7.1f %5.1f%%\n", row->share_onednn * peak, 100 * row->share_onednn);
-  else
-    printf("             -\n");
+  printf("%6zu %6zu %8zu", row->rows, row->inner, row->columns);
+  const double shares[] = {row->share, row->share_with_packing, row->share_turned, row->share_onednn};
+  for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
+    if (shares[i] > 0)
+      printf(" %9.1f %5.1f%%", shares[i] * peak, 100 * shares[i]);
+    else
+      printf(" %16s", "-");
+  }
+  printf("\n");
   fflush(stdout);
 }
 
@@ -76,7 +80,10 @@ static json_node *row_to_node(const bench_row *row)
   node_set_number(node, "seconds", row->seconds);
   node_set_number(node, "peak_gflops", row->peak * 1e-9);
   if (row->share > 0) node_set_number(node, "share_of_peak", row->share);
-  if (row->rows > 0) node_set_number(node, "share_with_packing", row->share_with_packing);
+  if (row->rows > 0) {
+    node_set_number(node, "share_with_packing", row->share_with_packing);
+    node_set_number(node, "share_turned", row->share_turned);
+  }
   if (row->share_onednn > 0) node_set_number(node, "share_onednn", row->share_onednn);
   return node;
 }
@@ -123,15 +130,14 @@ static status bench_run(command_line *line, alibi_error *error)
   status result = ALIBI_OK;
   alibi_context *context = NULL;
   if (line->operand_count != 1)
-    return fail(error, ALIBI_INVALID, "alibi bench: expected one of matmul, kernels; found %zu words",
-                line->operand_count);
+    return fail(error, ALIBI_INVALID, "bench: expected one of matmul, kernels; found %zu words", line->operand_count);
   TRY(alibi_context_new(NULL, &context, error));
   for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
     if (strcmp(line->operands[0], groups[i].name) == 0) {
       TRY(measure_group(&groups[i], alibi_context_isa(context), error));
       goto done;
     }
-  RAISE(error, ALIBI_INVALID, "alibi bench: expected one of matmul, kernels; found '%s'", line->operands[0]);
+  RAISE(error, ALIBI_INVALID, "bench: expected one of matmul, kernels; found '%s'", line->operands[0]);
 done:
   alibi_context_free(context);
   return result;
@@ -141,8 +147,8 @@ const command command_bench = {
     .name = "bench",
     .summary = "Measure the kernels on one core, beside the peak of that core.",
     .operands = "matmul|kernels",
-    .details = "matmul: the packed matrix product, with and without packing, beside oneDNN's sgemm where libdnnl is "
-               "installed.  kernels: attention, norms, activations and the rest.  Every kernel takes turns with a loop "
+    .details = "matmul: the packed matrix product, without and with packing B, with A given by columns, and oneDNN's sgemm "
+               "where libdnnl is installed.  kernels: attention, norms, activations and the rest.  Every kernel takes turns with a loop "
                "of multiply-adds that never leaves the registers; shares are medians of the ratios, so other load on "
                "the machine cancels out.  ALIBI_ISA=avx2 (and so on) picks the instruction set.",
     .options = bench_add_options,

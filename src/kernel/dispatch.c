@@ -74,7 +74,7 @@ status alibi_context_new(const alibi_context_options *options, alibi_context **c
   if (options && options->size) memcpy(&defaults, options, options->size < sizeof defaults ? options->size : sizeof defaults);
   if (defaults.threads < 0 || defaults.threads > 1024)
     return fail(error, ALIBI_INVALID, "threads: expected 0 to 1024, found %d", defaults.threads);
-  const kernel_table *table;
+  const kernel_table *table = NULL;
   status result = pick_kernels(defaults.isa ? defaults.isa : getenv("ALIBI_ISA"), &table, error);
   if (result != ALIBI_OK) return result;
   result = memory_new(context, 1, sizeof **context, "a context", error);

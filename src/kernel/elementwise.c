@@ -82,35 +82,68 @@ void KERNEL(norm_backward_gain)(const norm_shape *s, size_t from, size_t to, con
   }
 }
 
-/* GELU (Hendrycks and Gimpel 2016): x Phi(x); its tanh form is x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3). */
-INLINE vf gelu_sigmoid(vf x)
+/* GELU (Hendrycks and Gimpel 2016): x Phi(x) = max(x, 0) - |x| tail(|x|). */
+INLINE vf gelu_erf(vf x)
 {
-  vf u = 0.79788456080286536f * (x + 0.044715f * (x * x * x));
-  return 1.0f / (1.0f + vf_exp(u * -2.0f));
+  normal_parts f = vf_normal(vf_abs(x));
+  return vf_max((vf){0}, x) - f.u * f.p * f.e;
+}
+
+/* Its slope Phi(x) + x density(x) is g for x < 0 and 1 - g for x > 0, with g = tail(|x|) - |x| density(x). */
+INLINE vf gelu_erf_slope(vf x)
+{
+  vf a = vf_abs(x);
+  normal_parts f = vf_normal(a);
+  vf g = vf_fma(a, vf_splat(-0.39894228040143268f), f.t * f.p) * f.e;
+  return vf_select(x > 0.0f, 1.0f - g, g);
+}
+
+/* The tanh form: x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3).  With e = exp(-2|u|), sigmoid and 1 - sigmoid are
+ * 1 / (1 + e) and e / (1 + e), or the other way about: neither loses digits. */
+typedef struct gate_parts {
+  vf large, small;
+} gate_parts;
+
+INLINE gate_parts gelu_gate(vf x)
+{
+  vf a = vf_abs(x), e = vf_exp(a * (a * a * (-2 * 0.79788456080286536f * 0.044715f) - 2 * 0.79788456080286536f));
+  vf large = 1.0f / (1.0f + e);
+  return (gate_parts){large, e * large};
+}
+
+INLINE vf gelu_tanh(vf x)
+{
+  gate_parts gate = gelu_gate(x);
+  return x * vf_select(x > 0.0f, gate.large, gate.small);
+}
+
+INLINE vf gelu_tanh_slope(vf x)
+{
+  gate_parts gate = gelu_gate(x);
+  vf steep = (x * x * 0.134145f + 1.0f) * 1.59576912160573071f; /* of 2u */
+  return vf_fma(gate.large * gate.small * x, steep, vf_select(x > 0.0f, gate.large, gate.small));
 }
 
 void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, float *y)
 {
   for (size_t i = 0; i < n; i += LANES) {
-    vf v = vf_load_part(x + i, part(n, i)), density;
-    vf gate = kind == ACTIVATION_GELU_ERF ? vf_normal(v, &density) : gelu_sigmoid(v);
-    vf_store_part(y + i, v * gate, part(n, i));
+    vf v = vf_load_part(x + i, part(n, i));
+    vf_store_part(y + i, kind == ACTIVATION_GELU_ERF ? gelu_erf(v) : gelu_tanh(v), part(n, i));
   }
 }
 
 void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx)
 {
   for (size_t i = 0; i < n; i += LANES) {
-    vf v = vf_load_part(x + i, part(n, i)), slope;
-    if (kind == ACTIVATION_GELU_ERF) {
-      vf density, gate = vf_normal(v, &density);
-      slope = gate + v * density;
-    } else {
-      vf gate = gelu_sigmoid(v);
-      slope = gate + v * gate * (1.0f - gate) * (1.59576912160573071f * (1.0f + 0.134145f * (v * v)));
-    }
+    vf v = vf_load_part(x + i, part(n, i));
+    vf slope = kind == ACTIVATION_GELU_ERF ? gelu_erf_slope(v) : gelu_tanh_slope(v);
     vf_store_part(dx + i, vf_load_part(dy + i, part(n, i)) * slope, part(n, i));
   }
+}
+
+void KERNEL(exp)(size_t n, const float *x, float *y)
+{
+  for (size_t i = 0; i < n; i += LANES) vf_store_part(y + i, vf_exp(vf_load_part(x + i, part(n, i))), part(n, i));
 }
 
 void KERNEL(add)(size_t n, const float *x, float *y)
@@ -156,8 +189,8 @@ void KERNEL(rotate)(size_t half, const float *cosine, const float *sine, bool in
     vf c = vf_load_part(cosine + p, w), s = vf_load_part(sine + p, w);
     if (inverse) s = -s;
     vf a = vf_load_part(x + p, w), b = vf_load_part(x + half + p, w);
-    vf_store_part(x + p, a * c - b * s, w);
-    vf_store_part(x + half + p, b * c + a * s, w);
+    vf_store_part(x + p, vf_fma(a, c, -(b * s)), w);
+    vf_store_part(x + half + p, vf_fma(b, c, a * s), w);
   }
 }
 
@@ -188,8 +221,8 @@ void KERNEL(adamw)(size_t n, const adamw_step *s, const float *grad, float *valu
   for (size_t i = 0; i < n; i += LANES) {
     size_t w = part(n, i);
     vf g = vf_load_part(grad + i, w) * s->grad_scale;
-    vf first = vf_load_part(m + i, w) * s->beta1 + g * (1.0f - s->beta1);
-    vf second = vf_load_part(v + i, w) * s->beta2 + g * g * (1.0f - s->beta2);
+    vf first = vf_fma(g, vf_splat(1.0f - s->beta1), vf_load_part(m + i, w) * s->beta1);
+    vf second = vf_fma(g, g * (1.0f - s->beta2), vf_load_part(v + i, w) * s->beta2);
     vf old = vf_load_part(value + i, w);
     vf step = first * s->correction1 / (vf_sqrt(second * s->correction2) + s->epsilon);
     vf_store_part(m + i, first, w);

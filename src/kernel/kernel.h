@@ -94,6 +94,9 @@ typedef struct kernel_table {
   void (*activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
   void (*activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx); /* dx = */
 
+  /* exp to 4 units in the last place (of 2^-126 at least); above 88.73 infinity, below -103.98 a true 0. */
+  void (*exp)(size_t n, const float *x, float *y);
+
   void (*add)(size_t n, const float *x, float *y);                 /* y += x */
   void (*add_scaled)(size_t n, float scale, const float *x, float *y); /* y += scale x */
   void (*scale)(size_t n, float scale, float *y);                  /* y *= scale */

@@ -7,36 +7,41 @@
 
 /* Inner indices a block: a panel block (2 KiB of floats a 16 inner) and the rows that meet it stay in the caches. */
 enum { INNER_BLOCK = 1024, ROW_PANELS = 4 };
+enum { PACK_BLOCK = 16 };
+enum { LEFT_TILES = 6, LEFT_DEPTH = 256 }; /* of A at a time, copied: at most 48 KiB */
+
+/* Inner indices from .. to-1 of one panel, `width` columns of it filled. */
+static void pack_panel(size_t width, size_t from, size_t to, const float *b, size_t inner_stride, size_t column_stride,
+                       float *packed)
+{
+  if (column_stride == 1 && width == TILE_COLUMNS) {
+    for (size_t i = from; i < to; i++)
+      for (size_t v = 0; v < TILE_COLUMNS; v += LANES)
+        vf_store(packed + i * TILE_COLUMNS + v, vf_load(b + i * inner_stride + v));
+  } else if (inner_stride == 1) {
+    for (size_t i = from; i < to; i += LANES)
+      for (size_t v = 0; v < TILE_COLUMNS; v += LANES) {
+        vf block[LANES];
+        size_t depth = part(to, i);
+        for (size_t l = 0; l < LANES; l++)
+          block[l] = v + l < width ? vf_load_part(b + (v + l) * column_stride + i, depth) : (vf){0};
+        transpose(block);
+        for (size_t l = 0; l < depth; l++) vf_store(packed + (i + l) * TILE_COLUMNS + v, block[l]);
+      }
+  } else {
+    for (size_t i = from; i < to; i++)
+      for (size_t c = 0; c < TILE_COLUMNS; c++)
+        packed[i * TILE_COLUMNS + c] = c < width ? b[i * inner_stride + c * column_stride] : 0;
+  }
+}
 
 void KERNEL(pack)(size_t inner, size_t columns, const float *b, size_t inner_stride, size_t column_stride,
                   float *packed)
 {
-  for (size_t c0 = 0; c0 < columns; c0 += TILE_COLUMNS, packed += inner * TILE_COLUMNS) {
-    size_t width = columns - c0 < TILE_COLUMNS ? columns - c0 : TILE_COLUMNS;
-    const float *source = b + c0 * column_stride;
-    if (column_stride == 1) {
-      for (size_t i = 0; i < inner; i++) {
-        float *row = packed + i * TILE_COLUMNS;
-        for (size_t v = 0; v < TILE_COLUMNS; v += LANES)
-          vf_store(row + v, v < width ? vf_load_part(source + i * inner_stride + v, part(width, v)) : (vf){0});
-      }
-    } else if (inner_stride == 1) {
-      for (size_t i = 0; i < inner; i += LANES) {
-        size_t depth = part(inner, i);
-        for (size_t v = 0; v < TILE_COLUMNS; v += LANES) {
-          vf block[LANES];
-          for (size_t l = 0; l < LANES; l++)
-            block[l] = v + l < width ? vf_load_part(source + (v + l) * column_stride + i, depth) : (vf){0};
-          transpose(block);
-          for (size_t l = 0; l < depth; l++) vf_store(packed + (i + l) * TILE_COLUMNS + v, block[l]);
-        }
-      }
-    } else {
-      for (size_t i = 0; i < inner; i++)
-        for (size_t c = 0; c < TILE_COLUMNS; c++)
-          packed[i * TILE_COLUMNS + c] = c < width ? source[i * inner_stride + c * column_stride] : 0;
-    }
-  }
+  for (size_t i = 0; i < inner; i += PACK_BLOCK) /* panel by panel alone, B's rows would be read a line at a time */
+    for (size_t c = 0; c < columns; c += TILE_COLUMNS)
+      pack_panel(columns - c < TILE_COLUMNS ? columns - c : TILE_COLUMNS, i, inner - i < PACK_BLOCK ? inner : i + PACK_BLOCK,
+                 b + c * column_stride, inner_stride, column_stride, packed + c * inner);
 }
 
 /* One row against ROW_PANELS panels at once: enough chains to hide the latency of a multiply-add. */
@@ -75,33 +80,68 @@ static void narrow_tile(size_t rows, size_t width, size_t inner, const float *a,
   for (size_t r = 0; r < rows; r++) memcpy(c + r * c_stride, copy + r * TILE_COLUMNS, width * sizeof *c);
 }
 
+/* All panels meet `rows` rows of A, `depth` inner indices deep.  A's tiles of TILE_ROWS rows lie tile_step floats apart. */
+INLINE void meet(size_t rows, size_t columns, size_t depth, const float *a, size_t tile_step, size_t row_stride,
+                 size_t inner_stride, const float *b, size_t panel, float *c, size_t c_stride, bool accumulate)
+{
+  for (size_t c0 = 0; c0 < columns; c0 += TILE_COLUMNS, b += panel) {
+    size_t width = columns - c0;
+    const float *left = a;
+    for (size_t r = 0; r < rows; r += TILE_ROWS, left += tile_step) {
+      size_t height = rows - r < TILE_ROWS ? rows - r : TILE_ROWS;
+      float *out = c + r * c_stride + c0;
+      if (width < TILE_COLUMNS)
+        narrow_tile(height, width, depth, left, row_stride, inner_stride, b, out, c_stride, accumulate);
+      else
+        tile_of(height, TILE_VECTORS, depth, left, row_stride, inner_stride, b, TILE_COLUMNS, out, c_stride, accumulate);
+    }
+  }
+}
+
+/* Rows of A to tiles of TILE_ROWS rows, in the order in which a tile reads them.  A last, lower tile keeps the pitch. */
+static void pack_left(size_t rows, size_t depth, const float *a, size_t row_stride, size_t inner_stride, float *to)
+{
+  size_t whole = row_stride == 1 ? rows / TILE_ROWS * TILE_ROWS : 0;
+  for (size_t i = 0; i < depth; i++) { /* along the cache lines of A, once */
+    const float *from = a + i * inner_stride;
+    float *at = to + i * TILE_ROWS;
+    for (size_t r = 0; r < whole; r += TILE_ROWS) memcpy(at + r * depth, from + r, TILE_ROWS * sizeof *at);
+    for (size_t r = whole; r < rows; r++) at[r / TILE_ROWS * TILE_ROWS * depth + r % TILE_ROWS] = from[r * row_stride];
+  }
+}
+
+/* A given by columns: a tile's rows share cache lines, and inner indices lie a stride apart that is often a multiple of
+ * 4 KiB, which all meet in one set of the cache.  Measured at 1024^3: 67 % of the peak without the copy, see bench. */
+static void matmul_turned(size_t rows, size_t columns, size_t inner, const float *a, size_t row_stride,
+                          size_t inner_stride, const float *packed, float *c, size_t c_stride, bool accumulate)
+{
+  float left[LEFT_TILES * TILE_ROWS * LEFT_DEPTH];
+  for (size_t i0 = 0; i0 < inner; i0 += LEFT_DEPTH)
+    for (size_t r0 = 0; r0 < rows; r0 += LEFT_TILES * TILE_ROWS) {
+      size_t depth = inner - i0 < LEFT_DEPTH ? inner - i0 : LEFT_DEPTH;
+      size_t height = rows - r0 < LEFT_TILES * TILE_ROWS ? rows - r0 : LEFT_TILES * TILE_ROWS;
+      pack_left(height, depth, a + r0 * row_stride + i0 * inner_stride, row_stride, inner_stride, left);
+      meet(height, columns, depth, left, TILE_ROWS * depth, 1, TILE_ROWS, packed + i0 * TILE_COLUMNS,
+           inner * TILE_COLUMNS, c + r0 * c_stride, c_stride, accumulate || i0 > 0);
+    }
+}
+
 void KERNEL(matmul)(size_t rows, size_t columns, size_t inner, const float *a, size_t row_stride,
                     size_t inner_stride, const float *packed, float *c, size_t c_stride, bool accumulate)
 {
-  size_t panel = inner * TILE_COLUMNS;
-  size_t i0 = 0;
+  size_t panel = inner * TILE_COLUMNS, i0 = 0;
+  if (inner_stride != 1 && rows > 1 && columns > TILE_COLUMNS && inner > 0) {
+    matmul_turned(rows, columns, inner, a, row_stride, inner_stride, packed, c, c_stride, accumulate);
+    return;
+  }
   do { /* also once for inner == 0, which writes zeros */
-    size_t depth = inner - i0 < INNER_BLOCK ? inner - i0 : INNER_BLOCK;
+    size_t depth = inner - i0 < INNER_BLOCK ? inner - i0 : INNER_BLOCK, c0 = 0;
     bool go_on = accumulate || i0 > 0;
-    for (size_t c0 = 0; c0 < columns; c0 += TILE_COLUMNS) {
-      const float *b = packed + c0 / TILE_COLUMNS * panel + i0 * TILE_COLUMNS;
-      if (rows == 1 && columns - c0 >= ROW_PANELS * TILE_COLUMNS) {
-        one_row(depth, panel, a + i0 * inner_stride, inner_stride, b, c + c0, go_on);
-        c0 += (ROW_PANELS - 1) * TILE_COLUMNS;
-        continue;
-      }
-      size_t width = columns - c0;
-      for (size_t r = 0; r < rows; r += TILE_ROWS) {
-        size_t height = rows - r < TILE_ROWS ? rows - r : TILE_ROWS;
-        const float *left = a + r * row_stride + i0 * inner_stride;
-        float *out = c + r * c_stride + c0;
-        if (width < TILE_COLUMNS)
-          narrow_tile(height, width, depth, left, row_stride, inner_stride, b, out, c_stride, go_on);
-        else
-          tile_of(height, TILE_VECTORS, depth, left, row_stride, inner_stride, b, TILE_COLUMNS, out, c_stride,
-                  go_on);
-      }
-    }
+    const float *b = packed + i0 * TILE_COLUMNS, *left = a + i0 * inner_stride;
+    for (; rows == 1 && columns - c0 >= ROW_PANELS * TILE_COLUMNS; c0 += ROW_PANELS * TILE_COLUMNS)
+      one_row(depth, panel, left, inner_stride, b + c0 * inner, c + c0, go_on);
+    meet(rows, columns - c0, depth, left, TILE_ROWS * row_stride, row_stride, inner_stride, b + c0 * inner, panel,
+         c + c0, c_stride, go_on);
     i0 += depth;
   } while (i0 < inner);
 }

@@ -189,6 +189,11 @@ void activation_backward_reference(activation_kind kind, size_t n, const float *
   }
 }
 
+void exp_reference(size_t n, const float *x, float *y)
+{
+  for (size_t i = 0; i < n; i++) y[i] = (float)exp(x[i]);
+}
+
 void add_reference(size_t n, const float *x, float *y)
 {
   for (size_t i = 0; i < n; i++) y[i] += x[i];

@@ -28,6 +28,7 @@ void KERNEL(norm_backward_gain)(const norm_shape *s, size_t from, size_t to, con
                                 const float *rstd, const float *dy, float *dgain, float *dshift);
 void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
 void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx);
+void KERNEL(exp)(size_t n, const float *x, float *y);
 void KERNEL(add)(size_t n, const float *x, float *y);
 void KERNEL(add_scaled)(size_t n, float scale, const float *x, float *y);
 void KERNEL(scale)(size_t n, float scale, float *y);
@@ -47,7 +48,7 @@ extern const kernel_table KERNEL(kernel_table);
     .attention_backward = KERNEL(attention_backward), .norm_forward = KERNEL(norm_forward),                 \
     .norm_backward = KERNEL(norm_backward), .norm_backward_gain = KERNEL(norm_backward_gain),               \
     .activation_forward = KERNEL(activation_forward), .activation_backward = KERNEL(activation_backward),   \
-    .add = KERNEL(add), .add_scaled = KERNEL(add_scaled), .scale = KERNEL(scale),                           \
+    .exp = KERNEL(exp), .add = KERNEL(add), .add_scaled = KERNEL(add_scaled), .scale = KERNEL(scale),       \
     .sum_squares = KERNEL(sum_squares), .rotate = KERNEL(rotate), .cross_entropy = KERNEL(cross_entropy),   \
     .adamw = KERNEL(adamw)                                                                                   \
   }

@@ -43,25 +43,30 @@ INLINE vf vf_select(vi mask, vf yes, vf no) { return (vf)(((vi)yes & mask) | ((v
 INLINE vf vf_and(vi mask, vf v) { return (vf)((vi)v & mask); }
 INLINE vf vf_abs(vf v) { return (vf)((vi)v & 0x7fffffff); }
 
-/* Where either is NaN: the second operand. */
+/* Where either is NaN: the second operand.  vf_fma rounds once where the instruction set can. */
 #if defined(__AVX512F__)
 INLINE vf vf_max(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
 INLINE vf vf_min(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
 INLINE vf vf_sqrt(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
+INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 #elif defined(__AVX2__)
 INLINE vf vf_max(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 INLINE vf vf_min(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
 INLINE vf vf_sqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
+INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 #elif defined(__SSE2__)
 INLINE vf vf_max(vf a, vf b) { return (vf)_mm_max_ps((__m128)a, (__m128)b); }
 INLINE vf vf_min(vf a, vf b) { return (vf)_mm_min_ps((__m128)a, (__m128)b); }
 INLINE vf vf_sqrt(vf a) { return (vf)_mm_sqrt_ps((__m128)a); }
+INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 #else
 INLINE vf vf_max(vf a, vf b) { return vf_select(a > b, a, b); }
 INLINE vf vf_min(vf a, vf b) { return vf_select(a < b, a, b); }
 #if defined(__ARM_NEON)
 INLINE vf vf_sqrt(vf a) { return (vf)vsqrtq_f32((float32x4_t)a); }
+INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
 #else
+INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 INLINE vf vf_sqrt(vf a)
 {
   for (int i = 0; i < LANES; i++) a[i] = sqrtf(a[i]);
@@ -70,35 +75,28 @@ INLINE vf vf_sqrt(vf a)
 #endif
 #endif
 
-/* The first n lanes, the others 0; and the first n lanes only.  n from 1 to LANES.  With these a tail runs the same
- * arithmetic as the body: no scalar loops, whose contraction could differ. */
-#if defined(__AVX512F__)
-INLINE vf vf_load_part(const float *p, size_t n)
-{
-  return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
-}
-INLINE void vf_store_part(float *p, vf v, size_t n)
-{
-  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
-}
+/* a^2 - square, exactly, for square = a^2 rounded. */
+#if defined(__AVX512F__) || defined(__AVX2__) || defined(__ARM_NEON)
+INLINE vf vf_square_error(vf a, vf square) { return vf_fma(a, a, -square); }
 #else
-INLINE vf vf_load_part(const float *p, size_t n)
+INLINE vf vf_square_error(vf a, vf square)
 {
-  vf v = {0};
-  if (n == LANES) return vf_load(p);
-  for (size_t i = 0; i < n; i++) ((float *)&v)[i] = p[i];
-  return v;
-}
-INLINE void vf_store_part(float *p, vf v, size_t n)
-{
-  if (n == LANES)
-    vf_store(p, v);
-  else
-    for (size_t i = 0; i < n; i++) p[i] = ((const float *)&v)[i];
+  vf high = (vf)((vi)a & (int32_t)0xfffff000); /* 12 bits: its square is exact */
+  return (a - high) * (a + high) - (square - high * high);
 }
 #endif
 
-INLINE size_t part(size_t n, size_t i) { return n - i < LANES ? n - i : LANES; }
+/* p * 2^n for whole n from -160 to 160; below the normal range rounded once, then a true 0; above it infinity. */
+#if defined(__AVX512F__)
+INLINE vf vf_times_power(vf p, vf n) { return (vf)_mm512_scalef_ps((__m512)p, (__m512)n); }
+#else
+INLINE vf vf_times_power(vf p, vf n) /* in two halves, each of which is a normal number */
+{
+  vi bits = (vi)(n + 12582912.0f); /* 1.5 * 2^23: n stands in the low bits, also where NaN must not become an integer */
+  vi exponent = bits - 0x4b400000, half = exponent >> 1;
+  return p * (vf)((half + 127) << 23) * (vf)((exponent - half + 127) << 23);
+}
+#endif
 
 INLINE vi vi_lanes(void)
 {
@@ -109,6 +107,53 @@ INLINE vi vi_lanes(void)
 
 /* Lanes 0 .. n-1 are set; n may be negative or above LANES. */
 INLINE vi mask_below(int n) { return vi_lanes() < vi_splat(n); }
+
+/* The first n lanes, the others 0; and the first n lanes only.  n from 1 to LANES.  With these a tail runs the same
+ * arithmetic as the body: no scalar loops.  An expression whose contraction is ambiguous (a*b + c*d) says vf_fma, so that
+ * the compiler cannot round it in two ways in two places. */
+#if defined(__AVX512F__)
+INLINE vf vf_load_part(const float *p, size_t n)
+{
+  return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+INLINE void vf_store_part(float *p, vf v, size_t n)
+{
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+}
+#elif defined(__AVX2__)
+INLINE vf vf_load_part(const float *p, size_t n)
+{
+  return n == LANES ? vf_load(p) : (vf)_mm256_maskload_ps(p, (__m256i)mask_below((int)n));
+}
+INLINE void vf_store_part(float *p, vf v, size_t n)
+{
+  if (n == LANES)
+    vf_store(p, v);
+  else
+    _mm256_maskstore_ps(p, (__m256i)mask_below((int)n), (__m256)v);
+}
+#else
+INLINE vf vf_load_part(const float *p, size_t n)
+{
+  if (n == LANES) return vf_load(p);
+  vf v = {p[0]};
+  if (n > 1) v[1] = p[1];
+  if (n > 2) v[2] = p[2];
+  return v;
+}
+INLINE void vf_store_part(float *p, vf v, size_t n)
+{
+  if (n == LANES) {
+    vf_store(p, v);
+    return;
+  }
+  p[0] = v[0];
+  if (n > 1) p[1] = v[1];
+  if (n > 2) p[2] = v[2];
+}
+#endif
+
+INLINE size_t part(size_t n, size_t i) { return n - i < LANES ? n - i : LANES; }
 
 INLINE vf vf_from_int(vi v) { return __builtin_convertvector(v, vf); }
 
@@ -131,8 +176,7 @@ INLINE float vf_largest(vf v)
   return x[0];
 }
 
-/* LANES x LANES transposed by log2(LANES) rounds of a perfect shuffle: round by round, row i and row i + LANES/2 are
- * interleaved into rows 2i and 2i + 1. */
+/* Two vectors interleaved: the first halves, the second halves. */
 #if defined(__AVX512F__)
 #define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
@@ -144,6 +188,8 @@ INLINE float vf_largest(vf v)
 #define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #endif
 
+/* LANES x LANES transposed by log2(LANES) rounds of a perfect shuffle: round by round, row i and row i + LANES/2 are
+ * interleaved into rows 2i and 2i + 1. */
 INLINE void transpose(vf row[LANES])
 {
   for (int width = 1; width < LANES; width *= 2) {
@@ -155,5 +201,19 @@ INLINE void transpose(vf row[LANES])
     for (int i = 0; i < LANES; i++) row[i] = next[i];
   }
 }
+
+/* Sums (largest) of LANES vectors at once: lane r of the result is that of row r.  Round by round, rows i and i + n are
+ * interleaved and their halves joined, so every row is summed by the same fixed tree.  row[] is used up. */
+#define ROWS_JOINED(name, operation)                                                                         \
+  INLINE vf name(vf row[LANES])                                                                              \
+  {                                                                                                          \
+    _Pragma("GCC unroll 4") for (int n = LANES / 2; n > 0; n /= 2)                                           \
+      _Pragma("GCC unroll 16") for (int i = 0; i < n; i++)                                                   \
+        row[i] = operation(ZIP_LOW(row[i], row[i + n]), ZIP_HIGH(row[i], row[i + n]));                       \
+    return row[0];                                                                                           \
+  }
+INLINE vf vf_plus(vf a, vf b) { return a + b; }
+ROWS_JOINED(vf_sums, vf_plus)
+ROWS_JOINED(vf_maxima, vf_max)
 
 #endif

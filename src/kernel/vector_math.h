@@ -1,56 +1,82 @@
-/* kernel/vector_math.h - exp and the normal distribution on vectors.
- * Coefficients: minimax fits made for these ranges by a Remez exchange in 40 digits (scripts/fit_kernels.py). */
+/* kernel/vector_math.h - exp, log and the normal distribution on vectors.
+ * Coefficients: minimax fits by a Remez exchange (scripts/fit_kernels.py prints them). */
 #ifndef KERNEL_VECTOR_MATH_H
 #define KERNEL_VECTOR_MATH_H
 
 #include "kernel/vector.h"
 
-/* exp(x): 2^n * exp(r), r = x - n ln 2.  The power of two is applied in two halves, so that results below the normal
- * range are right and what is below the smallest denormal is a true 0.  NaN stays NaN. */
-INLINE vf vf_exp(vf x)
+#define ROUND_TO_INTEGER 12582912.0f /* 1.5 * 2^23: what is added to it keeps no fraction */
+#define LN2_HIGH 0.693145751953125f  /* few bits, so that a whole number times it is exact */
+#define LN2_LOW 1.42860677e-06f
+
+/* exp(r) for |r| <= ln 2 / 2. */
+INLINE vf vf_exp_near(vf r)
 {
-  const float round_to_integer = 12582912.0f; /* 1.5 * 2^23 */
-  x = vf_max(vf_splat(-105.0f), x);
-  x = vf_min(vf_splat(89.0f), x);
-  vf shifted = x * 1.44269504088896341f + round_to_integer;
-  vf n = shifted - round_to_integer;
-  vf r = x - n * 0.693145751953125f; /* ln 2 in two parts: the first has few bits, so n times it is exact */
-  r = r - n * 1.42860677e-06f;
-  vf p = r * 0.00139517199729f + 0.00836959819965f;
-  p = p * r + 0.0416661872443f;
-  p = p * r + 0.166665128907f;
-  p = p * r + 0.500000010099f;
-  p = p * (r * r) + r + 1.0f;
-  vi exponent = __builtin_convertvector(n, vi);
-  vi half = exponent >> 1;
-  vf low = (vf)((half + 127) << 23), high = (vf)((exponent - half + 127) << 23);
-  return p * low * high;
+  vf p = r * 0.00139517199f + 0.0083695982f;
+  p = p * r + 0.0416661872f;
+  p = p * r + 0.166665129f;
+  p = p * r + 0.50000001f;
+  p = p * r + 1.0f;
+  return p * r + 1.0f;
 }
 
-/* Phi(x), the normal distribution function, and *density = exp(-x^2/2) / sqrt(2 pi).
- * The small tail is E erfcx(z) / 2 with z = |x| / sqrt 2, E = exp(-z^2) and erfcx(z) = t P(t), t = 1 / (1 + 0.35 z):
- * relative error of P 7e-9 for z up to 10, where E is 0 in fp32.  The rounding error of x^2 is given back to E. */
-INLINE vf vf_normal(vf x, vf *density)
+/* exp(x) = 2^n exp(r), r = x - n ln 2.  What is below the smallest denormal is a true 0.  NaN stays NaN. */
+INLINE vf vf_exp(vf x)
 {
-  vf a = vf_abs(x);
-  vf square = a * a;
-  vf high = (vf)((vi)a & (int32_t)0xfffff000); /* 12 bits: its square is exact */
-  vf error = (a - high) * (a + high) - (square - high * high);
-  vf e = vf_exp(square * -0.5f);
-  e = e - e * (error * 0.5f);
-  vf t = 1.0f / (a * (0.35f * 0.70710678118654752f) + 1.0f);
-  vf p = t * 0.03840104519f - 0.158928234f;
-  p = p * t + 0.1814610801f;
-  p = p * t - 0.02770542112f;
-  p = p * t + 0.08701853312f;
-  p = p * t + 0.1460423261f;
-  p = p * t + 0.1511861309f;
-  p = p * t + 0.1879024158f;
-  p = p * t + 0.1971383525f;
-  p = p * t + 0.1974837785f;
-  vf tail = e * (p * t) * 0.5f;
-  *density = e * 0.39894228040143268f;
-  return vf_select(x < 0.0f, tail, 1.0f - tail);
+  x = vf_max(vf_splat(-105.0f), x);
+  x = vf_min(vf_splat(89.0f), x);
+  vf n = (x * 1.44269504088896341f + ROUND_TO_INTEGER) - ROUND_TO_INTEGER;
+  vf r = x - n * LN2_HIGH;
+  r = r - n * LN2_LOW;
+  return vf_times_power(vf_exp_near(r), n);
+}
+
+/* ln(x) for x > 0, finite and normal; 0 gives -infinity, NaN stays.  x = 2^n (1 + y), ln(1 + y) = y - y^2/2 + y^3 p(y). */
+INLINE vf vf_log(vf x)
+{
+  const int32_t root_half = 0x3f3504f3; /* 1 + y runs from sqrt(1/2) to sqrt 2 */
+  vi bits = (vi)x - root_half;
+  vf n = vf_from_int(bits >> 23), y = (vf)((bits & 0x7fffff) + root_half) - 1.0f;
+  vf p = y * 0.0891787380f - 0.143502030f;
+  p = p * y + 0.148769604f;
+  p = p * y - 0.165656343f;
+  p = p * y + 0.199653982f;
+  p = p * y - 0.250017469f;
+  p = p * y + 0.333338581f;
+  vf small = y * y * (y * p - 0.5f) + n * LN2_LOW;
+  vf result = n * LN2_HIGH + (y + small);
+  return vf_select(x > 0.0f, result, vf_select(x == 0.0f, vf_splat(-INFINITY), x));
+}
+
+/* What GELU and its slope need of the normal distribution, for a = |x|: with e = exp(-a^2/2) and t = 1 / (1 + 0.32 a), the
+ * tail beyond a is e t p, where p is a polynomial in u = a t.  (In t itself the rounding of t would count three times near
+ * a = 0.)  The rounding error of a^2 is given back to the exponent, so the tail keeps its relative accuracy far out. */
+typedef struct normal_parts {
+  vf e, t, u, p;
+} normal_parts;
+
+INLINE normal_parts vf_normal(vf a)
+{
+  normal_parts f;
+  a = vf_min(vf_splat(14.7f), a); /* e is 0 from there on */
+  vf square = a * a, error = vf_square_error(a, square);
+  vf n = (square * -0.72134752044448170f + ROUND_TO_INTEGER) - ROUND_TO_INTEGER;
+  vf r = square * -0.5f - n * LN2_HIGH;
+  r = r - n * LN2_LOW;
+  r = r - error * 0.5f;
+  f.e = vf_times_power(vf_exp_near(r), n);
+  f.t = 1.0f / (a * 0.32f + 1.0f);
+  f.u = a * f.t;
+  vf p = f.u * 5.61553359e-7f - 8.24410001e-6f;
+  p = p * f.u + 3.84294397e-5f;
+  p = p * f.u - 3.74841804e-5f;
+  p = p * f.u - 5.20466537e-6f;
+  p = p * f.u - 0.00122315746f;
+  p = p * f.u + 0.000873873006f;
+  p = p * f.u + 0.0458713639f;
+  p = p * f.u - 0.238941805f;
+  f.p = p * f.u + 0.499999993f;
+  return f;
 }
 
 #endif

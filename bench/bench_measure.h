@@ -1,0 +1,22 @@
+/* bench/bench_measure.h - taking turns: contestants run one after the other, again and again, each next to the peak. */
+#ifndef BENCH_BENCH_MEASURE_H
+#define BENCH_BENCH_MEASURE_H
+
+#include <stddef.h>
+
+enum { BENCH_TURNS = 21, BENCH_CONTESTANTS = 4 };
+
+typedef struct contestant {
+  void (*run)(void *user); /* NULL: not there */
+  void *user;
+  double operations;       /* of a run */
+  double share, seconds;   /* results: median share of the peak, median seconds of a run */
+} contestant;
+
+/* Returns the median peak in operations per second. */
+double bench_take_turns(const char *isa, contestant *contestants, size_t count);
+
+/* oneDNN: C [rows, columns] = A [rows, inner] B [inner, columns]. */
+int bench_onednn_sgemm(size_t rows, size_t columns, size_t inner, const float *a, const float *b, float *c);
+
+#endif
