@@ -83,7 +83,7 @@ static status run_batch(engine *e, const uint32_t *tokens, const plan_window *wi
   size_t row = 0, scored = 0;
   for (size_t w = 0; w < count; w++) {
     const plan_window *window = &windows[w];
-    e->segments[w] = (pass_segment){.count = window->inputs};
+    e->segments[w] = (pass_segment){.count = window->inputs, .wanted = window->inputs - window->first};
     for (size_t i = 0; i < window->inputs; i++) e->inputs[row + i] = tokens[window->start + i];
     for (size_t i = 0; i < window->count; i++, scored++) {
       e->rows[scored] = row + window->first + i;

@@ -149,7 +149,7 @@ status alibi_session_feed(alibi_session *s, const uint32_t *tokens, size_t count
   size_t taken = 0, rows = 0;
   for (; taken < count; taken += rows) {
     rows = count - taken < ENGINE_ROWS ? count - taken : ENGINE_ROWS;
-    pass_segment segment = {.count = rows, .first = s->length + taken, .cache = s->cache};
+    pass_segment segment = {.count = rows, .first = s->length + taken, .cache = s->cache, .wanted = 1};
     TRY(context_check_cancel(s->model->context, error));
     TRY(model_forward(pass, tokens + taken, &segment, 1, error));
   }
@@ -162,7 +162,7 @@ done:
 /* One row for each of the group's sessions, then their logits together. */
 static status run_group(struct session_engine *e, size_t count, alibi_error *error)
 {
-  for (size_t i = 0; i < count; i++) e->segments[i] = (pass_segment){1, e->group[i]->length, e->group[i]->cache};
+  for (size_t i = 0; i < count; i++) e->segments[i] = (pass_segment){.count = 1, .first = e->group[i]->length, .cache = e->group[i]->cache};
   status result = model_forward(e->pass, e->tokens, e->segments, count, error);
   if (result != ALIBI_OK) return result;
   alibi_model *model = e->pass->model;

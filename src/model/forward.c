@@ -44,6 +44,11 @@ op_attention walk_attention(const model_pass *p, const walk_shape *s, const bloc
                         .lse = b->lse};
 }
 
+static size_t wanted_rows(const pass_segment *s)
+{
+  return s->wanted > 0 && s->wanted < s->count ? s->wanted : s->count;
+}
+
 /* Keys and values of a run into its cache. */
 static void store(const model_pass *p, const walk_shape *s, size_t layer, size_t segment, const block_activations *b)
 {
@@ -85,6 +90,18 @@ static void project(model_pass *p, const walk_shape *s, size_t layer, block_acti
     op_rotate(context, s->rows, turned, d, plan->rotary, p->positions, plan->cosine, plan->sine, false, b->qkv, s->qkv);
 }
 
+/* In the last block only the wanted rows ask; all of them give keys and values. */
+static void narrow(model_pass *p)
+{
+  for (size_t i = 0; i < p->segment_count; i++) {
+    attention_segment *a = &p->attention[i];
+    size_t spared = a->rows - wanted_rows(&p->segments[i]);
+    a->row += spared;
+    a->rows -= spared;
+    a->first += spared;
+  }
+}
+
 static void attend(model_pass *p, const walk_shape *s, size_t layer, block_activations *b)
 {
   for (size_t i = 0; i < p->segment_count; i++) {
@@ -94,35 +111,50 @@ static void attend(model_pass *p, const walk_shape *s, size_t layer, block_activ
     p->attention[i].key_blocks = cache->key_lists + layer * cache->kv_heads;
     p->attention[i].value_blocks = cache->value_lists + layer * cache->kv_heads;
   }
+  if (layer + 1 == (size_t)p->model->config.layers) narrow(p);
   op_attention a = walk_attention(p, s, b);
   op_attention_forward(p->model->context, &p->work, &a);
+}
+
+/* What follows attention, for rows r0 .. r0 + rows - 1. */
+static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out, size_t r0,
+                        size_t rows)
+{
+  alibi_context *context = p->model->context;
+  const block_parameters *w = &p->model->parameters.blocks[layer];
+  block_weights weights = model_block_weights(p->model, layer);
+  size_t c0 = r0 * s->width, f0 = r0 * s->forward, n = rows * s->width;
+  op_copy(context, n, b->x + c0, b->middle + c0);
+  op_linear_forward(context, &p->work, rows, b->attended + r0 * s->attended, s->attended, &weights.attention_output,
+                    w->output_bias, b->middle + c0, s->width, true);
+  op_norm_forward(context, s->norm, rows, 1, s->width, b->middle + c0, s->width, w->feed_forward_norm_gain,
+                  w->feed_forward_norm_shift, b->normed2 + c0, s->width, b->mean2 + r0, b->rstd2 + r0);
+  op_linear_forward(context, &p->work, rows, b->normed2 + c0, s->width, &weights.input, w->input_bias, b->inner + f0,
+                    s->forward, false);
+  op_activation_forward(context, s->activation, rows * s->forward, b->inner + f0, b->activated + f0);
+  op_copy(context, n, b->middle + c0, out + c0);
+  op_linear_forward(context, &p->work, rows, b->activated + f0, s->forward, &weights.output, w->feed_forward_output_bias,
+                    out + c0, s->width, true);
 }
 
 /* out = x of the next block; may be b->x. */
 static void run_block(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out)
 {
-  alibi_context *context = p->model->context;
-  const block_parameters *w = &p->model->parameters.blocks[layer];
-  block_weights weights = model_block_weights(p->model, layer);
   project(p, s, layer, b);
   attend(p, s, layer, b);
-  op_copy(context, s->rows * s->width, b->x, b->middle);
-  op_linear_forward(context, &p->work, s->rows, b->attended, s->attended, &weights.attention_output, w->output_bias, b->middle,
-                    s->width, true);
-  op_norm_forward(context, s->norm, s->rows, 1, s->width, b->middle, s->width, w->feed_forward_norm_gain,
-                  w->feed_forward_norm_shift, b->normed2, s->width, b->mean2, b->rstd2);
-  op_linear_forward(context, &p->work, s->rows, b->normed2, s->width, &weights.input, w->input_bias, b->inner, s->forward,
-                    false);
-  op_activation_forward(context, s->activation, s->rows * s->forward, b->inner, b->activated);
-  op_copy(context, s->rows * s->width, b->middle, out);
-  op_linear_forward(context, &p->work, s->rows, b->activated, s->forward, &weights.output, w->feed_forward_output_bias, out,
-                    s->width, true);
+  if (layer + 1 < (size_t)p->model->config.layers || !p->spares_rows) {
+    finish_rows(p, s, layer, b, out, 0, s->rows);
+    return;
+  }
+  for (size_t i = 0; i < p->segment_count; i++)
+    finish_rows(p, s, layer, b, out, p->attention[i].row, p->attention[i].rows);
 }
 
 /* Checks the run and writes down where each row stands. */
 static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *segments, size_t count, alibi_error *error)
 {
   size_t row = 0;
+  p->spares_rows = false;
   if (count > p->shape.segments)
     return fail(error, ALIBI_INVALID, "a pass: expected at most %zu runs, found %zu", p->shape.segments, count);
   for (size_t i = 0; i < count; i++) {
@@ -132,6 +164,7 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
     if (s->first + s->count > p->shape.length || (s->cache && s->first + s->count > s->cache->capacity))
       return fail(error, ALIBI_INVALID, "position %zu: beyond the %zu that were prepared", s->first + s->count - 1,
                   s->cache ? s->cache->capacity : p->shape.length);
+    if (wanted_rows(s) < s->count) p->spares_rows = true;
     p->attention[i] = (attention_segment){.row = row, .rows = s->count, .first = s->first, .keys = s->first + s->count,
                                           .key_row = row};
     for (size_t t = 0; t < s->count; t++, row++) {
@@ -166,8 +199,12 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
   }
   for (size_t i = 0; i < count; i++)
     if (segments[i].cache) segments[i].cache->used = segments[i].first + segments[i].count;
-  op_norm_forward(p->model->context, s.norm, s.rows, 1, s.width, p->residual, s.width, w->final_norm_gain,
-                  w->final_norm_shift, p->hidden, s.width, p->final_mean, p->final_rstd);
+  for (size_t i = 0; i < count; i++) {
+    size_t r0 = p->attention[i].row, c0 = r0 * s.width;
+    op_norm_forward(p->model->context, s.norm, p->attention[i].rows, 1, s.width, p->residual + c0, s.width,
+                    w->final_norm_gain, w->final_norm_shift, p->hidden + c0, s.width, p->final_mean + r0,
+                    p->final_rstd + r0);
+  }
   return ALIBI_OK;
 }
 

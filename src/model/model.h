@@ -59,6 +59,7 @@ typedef struct pass_segment {
   size_t count;       /* tokens */
   size_t first;       /* position of the first one */
   model_cache *cache; /* NULL: the run is a whole sequence (first == 0) and attends to itself */
+  size_t wanted;      /* only the last so many tokens' hidden states are wanted (0: all): the last block then spares the others */
 } pass_segment;
 
 typedef struct pass_shape {
@@ -102,6 +103,7 @@ typedef struct model_pass {
   const pass_segment *segments;
   size_t *positions;               /* [R] */
   attention_segment *attention;    /* [segments] */
+  bool spares_rows;                /* some rows are not wanted */
   block_activations *blocks;       /* [L] or, not kept, [1] */
   float *residual;                 /* x after the last block [R, C] (not kept: the running x) */
   float *final_mean, *final_rstd;  /* [R] */
@@ -122,7 +124,7 @@ size_t model_pass_bytes(alibi_model *model, const pass_shape *shape);
 void model_pass_refresh(model_pass *pass);
 
 /* tokens [sum of counts], run after run.  ALIBI_INVALID where a token is not below V or a position not below
- * shape.length.  Leaves hidden [R, C]. */
+ * shape.length.  Leaves hidden [R, C]; rows that are not wanted hold anything. */
 status model_forward(model_pass *pass, const uint32_t *tokens, const pass_segment *segments, size_t count,
                      alibi_error *error);
 
