@@ -151,7 +151,7 @@ static double evaluation_tokens(const study_plan *plan, const study_entry *e)
   for (size_t p = 0; p < plan->protocol_count; p++)
     for (size_t l = 0; l < plan->length_count; l++) {
       if (strcmp(plan->protocols[p], "fixed-target") == 0)
-        tokens += targets / outputs * (double)plan->lengths[l];
+        tokens += (double)plan->settings.fixed_targets / outputs * (double)plan->lengths[l];
       else
         tokens += strcmp(plan->protocols[p], "sliding") == 0 ? 4 * targets : targets;
     }

@@ -138,7 +138,7 @@ static status evaluate_point(evaluation *e, int protocol, const char *extend, in
   options.window = length;
   options.shortest = e->plan->lengths[0];
   options.longest = study_plan_longest(e->plan);
-  options.max_targets = e->plan->settings.max_targets;
+  options.max_targets = protocol == ALIBI_FIXED_TARGET ? e->plan->settings.fixed_targets : e->plan->settings.max_targets;
   options.extend = *extend ? extend : NULL;
   status result = alibi_evaluate(e->model, e->corpus->valid, e->corpus->valid_count, e->corpus->token_bytes, &options, &found, &why);
   *point = (curve_point){.length = length, .nll = NAN, .nll_standard_error = NAN, .perplexity = NAN, .standard_error = NAN,
