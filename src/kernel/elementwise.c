@@ -5,39 +5,60 @@
 #include "kernel/tables.h"
 #include "kernel/vector_math.h"
 
-static float row_sum(const float *x, size_t n)
+/* ---- norms: LANES rows at a time, so that what a row's sums decide is computed for all of them at once ---- */
+
+INLINE vf row_sum(const float *x, size_t n)
 {
   vf sum = {0};
   for (size_t c = 0; c < n; c += LANES) sum += vf_load_part(x + c, part(n, c));
-  return vf_sum(sum);
+  return sum;
 }
 
-static float row_variance(const float *x, size_t n, float mean)
+INLINE vf row_squares(const float *x, size_t n, float mean)
 {
   vf sum = {0};
-  for (size_t c = 0; c < n; c += LANES) {
-    vf apart = vf_and(mask_below((int)part(n, c)), vf_load_part(x + c, part(n, c)) - mean);
+  size_t c = 0;
+  for (; c + LANES <= n; c += LANES) {
+    vf apart = vf_load(x + c) - mean;
     sum += apart * apart;
   }
-  return vf_sum(sum) / (float)n;
+  if (c < n) {
+    vf apart = vf_and(mask_below((int)(n - c)), vf_load_part(x + c, n - c) - mean);
+    sum += apart * apart;
+  }
+  return sum;
+}
+
+/* mean[LANES], rstd[LANES] of `rows` rows, at most LANES. */
+static void moments(const norm_shape *s, size_t rows, const float *x, float *mean, float *rstd)
+{
+  vf partial[LANES];
+  for (size_t l = 0; l < LANES; l++)
+    partial[l] = l < rows && s->centre ? row_sum(x + l * s->in_stride, s->columns) : (vf){0};
+  vf_store(mean, vf_sums(partial) / (float)s->columns);
+  for (size_t l = 0; l < LANES; l++)
+    partial[l] = l < rows ? row_squares(x + l * s->in_stride, s->columns, mean[l]) : (vf){0};
+  vf_store(rstd, 1.0f / vf_sqrt(vf_sums(partial) / (float)s->columns + s->epsilon));
 }
 
 void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
                           float *mean, float *rstd)
 {
   size_t n = s->columns;
-  for (size_t r = 0; r < s->rows; r++, x += s->in_stride, y += s->out_stride) {
-    float centre = s->centre ? row_sum(x, n) / (float)n : 0;
-    float scale = 1.0f / sqrtf(row_variance(x, n, centre) + s->epsilon);
-    for (size_t c = 0; c < n; c += LANES) {
-      size_t w = part(n, c);
-      vf value = (vf_load_part(x + c, w) - centre) * scale;
-      if (gain) value = value * vf_load_part(gain + c, w);
-      if (shift) value = value + vf_load_part(shift + c, w);
-      vf_store_part(y + c, value, w);
-    }
-    if (mean) mean[r] = centre;
-    if (rstd) rstd[r] = scale;
+  float centre[LANES], scale[LANES];
+  for (size_t r0 = 0; r0 < s->rows; r0 += LANES) {
+    size_t rows = part(s->rows, r0);
+    moments(s, rows, x, centre, scale);
+    for (size_t l = 0; l < rows; l++, x += s->in_stride, y += s->out_stride)
+      for (size_t c = 0; c < n; c += LANES) {
+        size_t w = part(n, c);
+        vf value = (vf_load_part(x + c, w) - centre[l]) * scale[l];
+        if (gain) value = value * vf_load_part(gain + c, w);
+        if (shift) value = value + vf_load_part(shift + c, w);
+        vf_store_part(y + c, value, w);
+      }
+    if (mean) memcpy(mean + r0, centre, rows * sizeof *mean);
+    if (rstd) memcpy(rstd + r0, scale, rows * sizeof *rstd);
   }
 }
 
@@ -46,23 +67,32 @@ void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gai
                            const float *rstd, const float *dy, float *dx)
 {
   size_t n = s->columns;
-  for (size_t r = 0; r < s->rows; r++, x += s->in_stride, dx += s->in_stride, dy += s->out_stride) {
-    vf sum = {0}, product = {0};
-    for (size_t c = 0; c < n; c += LANES) {
-      size_t w = part(n, c);
-      vf g = vf_load_part(dy + c, w);
-      if (gain) g = g * vf_load_part(gain + c, w);
-      sum += g;
-      product += g * ((vf_load_part(x + c, w) - mean[r]) * rstd[r]);
+  for (size_t r0 = 0; r0 < s->rows; r0 += LANES) {
+    size_t rows = part(s->rows, r0);
+    vf sum[LANES], product[LANES];
+    float along_one[LANES], along_z[LANES];
+    for (size_t l = 0; l < LANES; l++) {
+      sum[l] = product[l] = (vf){0};
+      if (l >= rows) continue;
+      const float *a = x + l * s->in_stride, *b = dy + l * s->out_stride;
+      for (size_t c = 0; c < n; c += LANES) {
+        size_t w = part(n, c);
+        vf g = vf_load_part(b + c, w);
+        if (gain) g = g * vf_load_part(gain + c, w);
+        sum[l] += g;
+        product[l] += g * ((vf_load_part(a + c, w) - mean[r0 + l]) * rstd[r0 + l]);
+      }
     }
-    float along_one = s->centre ? vf_sum(sum) / (float)n : 0, along_z = vf_sum(product) / (float)n;
-    for (size_t c = 0; c < n; c += LANES) {
-      size_t w = part(n, c);
-      vf g = vf_load_part(dy + c, w);
-      if (gain) g = g * vf_load_part(gain + c, w);
-      vf z = (vf_load_part(x + c, w) - mean[r]) * rstd[r];
-      vf_store_part(dx + c, vf_load_part(dx + c, w) + (g - along_one - z * along_z) * rstd[r], w);
-    }
+    vf_store(along_one, s->centre ? vf_sums(sum) / (float)n : (vf){0});
+    vf_store(along_z, vf_sums(product) / (float)n);
+    for (size_t l = 0; l < rows; l++, x += s->in_stride, dx += s->in_stride, dy += s->out_stride)
+      for (size_t c = 0; c < n; c += LANES) {
+        size_t w = part(n, c);
+        vf g = vf_load_part(dy + c, w);
+        if (gain) g = g * vf_load_part(gain + c, w);
+        vf z = (vf_load_part(x + c, w) - mean[r0 + l]) * rstd[r0 + l];
+        vf_store_part(dx + c, vf_load_part(dx + c, w) + (g - along_one[l] - z * along_z[l]) * rstd[r0 + l], w);
+      }
   }
 }
 
@@ -182,8 +212,23 @@ double KERNEL(sum_squares)(size_t n, const float *x)
   return total;
 }
 
+/* A head as wide as a vector turns in one piece: parts of a vector would wait for each other's stores. */
+static void rotate_vector(const float *cosine, const float *sine, bool inverse, float *x)
+{
+  vi first = mask_below(LANES / 2);
+  vf c = vf_load_part(cosine, LANES / 2), s = vf_load_part(sine, LANES / 2), v = vf_load(x);
+  if (inverse) s = -s;
+  c = vf_select(first, c, vf_swap_halves(c));
+  s = vf_select(first, -s, vf_swap_halves(s));
+  vf_store(x, vf_fma(v, c, vf_swap_halves(v) * s));
+}
+
 void KERNEL(rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x)
 {
+  if (half == LANES / 2) {
+    rotate_vector(cosine, sine, inverse, x);
+    return;
+  }
   for (size_t p = 0; p < half; p += LANES) {
     size_t w = part(half, p);
     vf c = vf_load_part(cosine + p, w), s = vf_load_part(sine + p, w);
@@ -201,17 +246,17 @@ void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight
     vi mask = mask_below((int)part(n, c));
     largest = vf_max(vf_select(mask, vf_load_part(x + c, part(n, c)), vf_splat(-INFINITY)), largest);
   }
-  float maximum = vf_largest(largest);
+  float maximum = vf_largest(largest), right = x[target]; /* d may be x */
   for (size_t c = 0; c < n; c += LANES) {
-    vi mask = mask_below((int)part(n, c));
-    sum += vf_and(mask, vf_exp(vf_load_part(x + c, part(n, c)) - maximum));
+    size_t w = part(n, c);
+    vf e = vf_and(mask_below((int)w), vf_exp(vf_load_part(x + c, w) - maximum));
+    sum += e;
+    if (d) vf_store_part(d + c, e, w);
   }
   float total = vf_sum(sum);
-  *loss = logf(total) + maximum - x[target];
+  *loss = logf(total) + maximum - right;
   if (!d) return;
-  float scale = weight / total;
-  for (size_t c = 0; c < n; c += LANES)
-    vf_store_part(d + c, vf_exp(vf_load_part(x + c, part(n, c)) - maximum) * scale, part(n, c));
+  KERNEL(scale)(n, weight / total, d);
   d[target] -= weight;
 }
 

@@ -226,7 +226,7 @@ void rotate_reference(size_t half, const float *cosine, const float *sine, bool 
 void cross_entropy_reference(size_t n, const float *x, size_t target, float weight, float *loss, float *d)
 {
   double largest = x[0], total = 0;
-  for (size_t c = 0; c < n; c++) largest = fmax(largest, x[c]);
+  for (size_t c = 0; c < n; c++) largest = x[c] > largest ? x[c] : largest; /* not fmax, on which gcc 12 for ARM breaks */
   for (size_t c = 0; c < n; c++) total += exp(x[c] - largest);
   *loss = (float)(log(total) + largest - x[target]);
   if (!d) return;
