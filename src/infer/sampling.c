@@ -103,6 +103,7 @@ static status check(const alibi_sampling *s, const float *logits, size_t vocabul
     return fail(error, ALIBI_INVALID, "top_p: expected a number above 0 and at most 1, found %g", s->top_p);
   if (vocabulary == 0 || vocabulary > UINT32_MAX)
     return fail(error, ALIBI_INVALID, "sampling: expected a vocabulary from 1 to 2^32 - 1, found %zu", vocabulary);
+  if (!logits) return fail(error, ALIBI_INVALID, "logits: expected some, found none (a session has them after its first token)");
   *largest = 0;
   for (size_t i = 0; i < vocabulary; i++) {
     if (isnan(logits[i]) || logits[i] == INFINITY)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "model/model.h"
 
 enum { STREAM_SAMPLES = 0x73616d70, HEAD_ROWS = 256 };
 
@@ -78,6 +77,33 @@ static status check_corpus(const alibi_model_config *config, const uint32_t *tok
   return ALIBI_OK;
 }
 
+static void cut_step(const alibi_train_options *options, size_t length, size_t *sequences, size_t *micro_sequences)
+{
+  *sequences = (size_t)options->batch_tokens / length;
+  if (*sequences == 0) *sequences = 1;
+  *micro_sequences = options->micro_tokens ? (size_t)options->micro_tokens / length : *sequences;
+  if (*micro_sequences == 0) *micro_sequences = 1;
+  if (*micro_sequences > *sequences) *micro_sequences = *sequences;
+}
+
+static pass_shape training_shape(size_t micro_sequences, size_t length)
+{
+  size_t rows = size_mul(micro_sequences, length);
+  return (pass_shape){.rows = rows, .segments = micro_sequences, .length = length,
+                      .head_rows = rows < HEAD_ROWS ? rows : HEAD_ROWS, .keep = true};
+}
+
+train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
+{
+  train_plan plan;
+  size_t length = (size_t)model->config.train_length;
+  cut_step(options, length, &plan.sequences, &plan.micro_sequences);
+  pass_shape shape = training_shape(plan.micro_sequences, length);
+  plan.weight_bytes = size_mul(size_mul(model->list.floats, sizeof(float)), 4);
+  plan.pass_bytes = model_pass_bytes(model, &shape);
+  return plan;
+}
+
 static status allocate(alibi_trainer *t, const alibi_model_config *config, alibi_error *error)
 {
   status result;
@@ -90,8 +116,7 @@ static status allocate(alibi_trainer *t, const alibi_model_config *config, alibi
   TRY(memory_new(&t->tokens, rows, sizeof *t->tokens, "a batch", error));
   TRY(memory_new(&t->targets, rows, sizeof *t->targets, "a batch", error));
   TRY(memory_new(&t->segments, t->micro_sequences, sizeof *t->segments, "a batch", error));
-  pass_shape shape = {.rows = rows, .segments = t->micro_sequences, .length = t->length,
-                      .head_rows = rows < HEAD_ROWS ? rows : HEAD_ROWS, .keep = true};
+  pass_shape shape = training_shape(t->micro_sequences, t->length);
   TRY(model_pass_new(t->model, &shape, &t->pass, error));
   for (size_t i = 0; i < t->micro_sequences; i++) t->segments[i].count = t->length;
 done:
@@ -116,11 +141,7 @@ status alibi_trainer_new(alibi_context *context, const alibi_model_config *confi
   t->corpus = tokens;
   t->corpus_count = count;
   t->length = (size_t)config->train_length;
-  t->sequences = (size_t)options->batch_tokens / t->length;
-  if (t->sequences == 0) t->sequences = 1;
-  t->micro_sequences = options->micro_tokens ? (size_t)options->micro_tokens / t->length : t->sequences;
-  if (t->micro_sequences == 0) t->micro_sequences = 1;
-  if (t->micro_sequences > t->sequences) t->micro_sequences = t->sequences;
+  cut_step(options, t->length, &t->sequences, &t->micro_sequences);
   TRY(allocate(t, config, error));
   *trainer = t;
   return ALIBI_OK;

@@ -182,6 +182,7 @@ static void refuses_what_has_no_meaning(void **unused)
   refuse(fine, 2, settings(1, 0, 0, 1), "top_p");
   refuse(fine, 2, settings(1, 0, 1.5, 1), "top_p");
   refuse(fine, 2, settings(1, 0, NAN, 1), "top_p");
+  refuse(NULL, 2, settings(1, 0, 1, 1), "first token");
   refuse(fine, 0, settings(1, 0, 1, 1), "vocabulary");
   refuse(holes, 2, settings(1, 0, 1, 1), "logit 1");
   refuse(above, 2, settings(0, 0, 1, 1), "logit 1");

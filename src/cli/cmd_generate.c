@@ -1,0 +1,215 @@
+/* alibi generate: go on with a prompt, token by token, with a cache.  Bytes are written as they come; on a terminal never half a
+ * character. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alibi/session.h"
+#include "alibi/tokenizer.h"
+#include "base/system.h"
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/run.h"
+#include "cli/terminal.h"
+#include "position/position.h"
+
+typedef struct generate_options {
+  int64_t tokens, top_k, seed;
+  double temperature, top_p;
+  bool echo;
+} generate_options;
+
+static const field generate_fields[] = {
+    {.name = "tokens", .kind = FIELD_INTEGER, .offset = offsetof(generate_options, tokens), .minimum = 1,
+     .maximum = 1 << 30, .initial = 200, .help = "tokens to add"},
+    {.name = "temperature", .kind = FIELD_REAL, .offset = offsetof(generate_options, temperature), .maximum = 100,
+     .initial = 0.8, .help = "0: always the most probable token"},
+    {.name = "top_k", .kind = FIELD_INTEGER, .offset = offsetof(generate_options, top_k), .maximum = 1 << 30,
+     .help = "choose among so many of the most probable tokens; 0: all"},
+    {.name = "top_p", .kind = FIELD_REAL, .offset = offsetof(generate_options, top_p), .minimum = 1e-6, .maximum = 1,
+     .initial = 0.95, .help = "choose among the most probable tokens that together have this probability"},
+    {.name = "seed", .kind = FIELD_INTEGER, .offset = offsetof(generate_options, seed), .maximum = 9007199254740992.0,
+     .initial = 1, .help = "another seed, another text"},
+    {.name = "echo", .kind = FIELD_BOOLEAN, .offset = offsetof(generate_options, echo), .maximum = 1, .initial = 1,
+     .help = "write the prompt before what follows it"},
+};
+
+static generate_options options;
+static const char *prompt, *prompt_file, *extend;
+
+static void generate_add_options(command_line *line)
+{
+  prompt = prompt_file = extend = NULL;
+  command_add_text(line, "prompt", "TEXT", &prompt, "the text to go on with; without it an empty line");
+  command_add_text(line, "prompt-file", "FILE", &prompt_file, "the same, from a file");
+  command_add_text(line, "extend", "NAME", &extend, "read beyond the trained length with linear, ntk or yarn (for rope)");
+  command_add_group(line, "Options", (field_table)FIELD_TABLE(generate_fields), &options, "");
+}
+
+typedef struct generation {
+  alibi_context *context;
+  alibi_model *model;
+  alibi_tokenizer *tokenizer;
+  alibi_session *session;
+  mapped_file file;
+  const unsigned char *prompt;
+  size_t prompt_size;
+  uint32_t *ids; /* of the prompt */
+  size_t id_count;
+  int64_t wanted; /* tokens to add */
+  bool terminal;
+  unsigned char held[3]; /* the beginning of a character */
+  size_t held_size;
+} generation;
+
+static status read_prompt(generation *g, alibi_error *error)
+{
+  g->prompt = (const unsigned char *)(prompt ? prompt : "\n");
+  g->prompt_size = strlen((const char *)g->prompt);
+  if (!prompt_file) return ALIBI_OK;
+  if (prompt) return fail(error, ALIBI_INVALID, "--prompt and --prompt-file: expected one of them");
+  status result = mapped_file_open(prompt_file, &g->file, error);
+  if (result != ALIBI_OK) return result;
+  if (g->file.size == 0) return fail(error, ALIBI_BAD_INPUT, "%s: expected a prompt, found an empty file", prompt_file);
+  g->prompt = g->file.data;
+  g->prompt_size = g->file.size;
+  return ALIBI_OK;
+}
+
+static status open_model(const char *directory, generation *g, alibi_error *error)
+{
+  char *path = NULL;
+  status result;
+  TRY(alibi_model_open(g->context, directory, &g->model, error));
+  path = path_join(directory, "tokenizer.json");
+  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+  TRY(alibi_tokenizer_open(path, &g->tokenizer, error));
+  uint32_t found = alibi_tokenizer_vocabulary(g->tokenizer);
+  int64_t expected = alibi_model_get_config(g->model)->vocabulary;
+  if (found != expected)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32, path, expected,
+          found);
+done:
+  free(path);
+  return result;
+}
+
+/* Where positions end (learned) and --tokens was not given, as many tokens as there is room for. */
+static status open_session(const command_line *line, generation *g, alibi_error *error)
+{
+  const alibi_model_config *config = alibi_model_get_config(g->model);
+  const position_method *method = position_method_find(config->position);
+  alibi_session_options session;
+  alibi_session_options_init(&session);
+  g->wanted = options.tokens;
+  if (method->limit && !command_line_given(line, &options, "tokens")) {
+    position_shape shape = {(size_t)config->layers, (size_t)config->heads, (size_t)config->head_size, (size_t)config->width,
+                            (size_t)config->train_length};
+    size_t limit = method->limit(&shape, config->position_options.bytes);
+    if (g->id_count < limit && limit - g->id_count < (size_t)g->wanted) g->wanted = (int64_t)(limit - g->id_count);
+  }
+  session.capacity = (int64_t)g->id_count + g->wanted;
+  session.extend = extend;
+  return alibi_session_new(g->model, &session, &g->session, error);
+}
+
+/* Bytes at the end that begin a character of UTF-8 and do not finish it. */
+static size_t unfinished(const unsigned char *bytes, size_t size)
+{
+  for (size_t back = 1; back <= 3 && back <= size; back++) {
+    unsigned char c = bytes[size - back];
+    if ((c & 0xC0) == 0x80) continue;
+    size_t length = c >= 0xF0 && c < 0xF8 ? 4 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xC0 && c < 0xE0 ? 2 : 1;
+    return length > back ? back : 0;
+  }
+  return 0;
+}
+
+static void write_token(generation *g, uint32_t token)
+{
+  size_t size;
+  const unsigned char *bytes = alibi_tokenizer_bytes(g->tokenizer, token, &size);
+  if (!g->terminal) {
+    fwrite(bytes, 1, size, stdout);
+    return;
+  }
+  unsigned char joined[4 + 1024]; /* a token has at most 1024 bytes of ours, but others make tokenizers too */
+  if (size > sizeof joined - 4) {
+    fwrite(g->held, 1, g->held_size, stdout);
+    fwrite(bytes, 1, size, stdout);
+    g->held_size = 0;
+    return;
+  }
+  memcpy(joined, g->held, g->held_size);
+  memcpy(joined + g->held_size, bytes, size);
+  size += g->held_size;
+  g->held_size = unfinished(joined, size);
+  fwrite(joined, 1, size - g->held_size, stdout);
+  memcpy(g->held, joined + size - g->held_size, g->held_size);
+  fflush(stdout);
+}
+
+static status add_tokens(generation *g, alibi_error *error)
+{
+  alibi_sampling sampling;
+  alibi_sampling_init(&sampling);
+  sampling.temperature = options.temperature;
+  sampling.top_k = options.top_k;
+  sampling.top_p = options.top_p;
+  sampling.seed = (uint64_t)options.seed;
+  size_t vocabulary = (size_t)alibi_model_get_config(g->model)->vocabulary;
+  status result = ALIBI_OK;
+  int64_t added = 0;
+  double began = system_seconds();
+  TRY(alibi_session_feed(g->session, g->ids, g->id_count, error));
+  double fed = system_seconds();
+  while (added < g->wanted && !ferror(stdout)) {
+    uint32_t token;
+    TRY(alibi_sample(alibi_session_logits(g->session), vocabulary, &sampling, (uint64_t)alibi_session_length(g->session), &token,
+                     error));
+    write_token(g, token);
+    if (++added < g->wanted) TRY(alibi_step(g->model, &g->session, &token, 1, error));
+  }
+done:
+  fwrite(g->held, 1, g->held_size, stdout);
+  if (g->terminal) putchar('\n');
+  fflush(stdout);
+  if (result == ALIBI_OK && !cli_quiet())
+    progress_note("%zu tokens read in %.2f s, %" PRId64 " added in %.2f s (%.0f tokens/s)", g->id_count, fed - began, added,
+                  system_seconds() - fed, (double)added / (system_seconds() - fed + 1e-9));
+  return result;
+}
+
+static status generate_run(command_line *line, alibi_error *error)
+{
+  generation g = {.terminal = terminal_is(stdout)};
+  status result;
+  if (line->operand_count != 1)
+    RAISE(error, ALIBI_INVALID, "generate: expected the directory of one model, found %zu", line->operand_count);
+  TRY(cli_context(&g.context, error));
+  TRY(read_prompt(&g, error));
+  TRY(open_model(line->operands[0], &g, error));
+  TRY(alibi_tokenizer_encode(g.tokenizer, g.prompt, g.prompt_size, &g.ids, &g.id_count, error));
+  TRY(open_session(line, &g, error));
+  if (options.echo) fwrite(g.prompt, 1, g.prompt_size, stdout);
+  TRY(add_tokens(&g, error));
+done:
+  alibi_session_free(g.session);
+  alibi_tokens_free(g.ids);
+  alibi_tokenizer_free(g.tokenizer);
+  alibi_model_free(g.model);
+  if (g.file.data) mapped_file_close(&g.file);
+  cli_context_free(g.context);
+  return result;
+}
+
+const command command_generate = {
+    .name = "generate",
+    .summary = "Let a model go on with a text.",
+    .operands = "MODEL_DIR",
+    .details = "Writes the prompt and what the model adds to it, as it comes.  The same seed gives the\n"
+               "same text, on any number of threads.",
+    .options = generate_add_options,
+    .run = generate_run,
+};
