@@ -183,8 +183,7 @@ void number_tick(double value, char *text, size_t size)
   snprintf(text, size, "%.4ge%d", value / pow(10, power), power);
 }
 
-/* Names that people write in another way than the command line does; every other name stands as it is. */
-static const char *spelling(const char *name)
+const char *results_spelling(const char *name)
 {
   static const char *const spellings[][2] = {
       {"alibi", "ALiBi"}, {"rope", "RoPE"}, {"t5", "T5"},     {"ntk", "NTK"},       {"yarn", "YaRN"},
@@ -222,7 +221,7 @@ void method_label(const study_results *results, const method_result *m, const ch
   char trained[48] = "";
   if (m->train_length != results->train_length)
     snprintf(trained, sizeof trained, ", trained at %lld", (long long)m->train_length);
-  snprintf(label, size, "%s%s%s%s", spelling(m->name), extend[0] ? " + " : "", spelling(extend), trained);
+  snprintf(label, size, "%s%s%s%s", results_spelling(m->name), extend[0] ? " + " : "", results_spelling(extend), trained);
 }
 
 static void series_name(series *line, const study_results *results)

@@ -76,6 +76,9 @@ void study_results_free(study_results *results);
 const curve *method_find_curve(const method_result *method, const char *protocol, const char *extend);
 const curve_point *curve_find_point(const curve *c, int64_t length);
 
+/* Names as people write them where that is not how the command line does ("ALiBi"); every other name as it is. */
+const char *results_spelling(const char *name);
+
 /* JSON.  method_result_read refuses what method_result_node would not have written. */
 json_node *method_result_node(const method_result *method);
 status method_result_read(const json_node *node, const char *what, method_result *method, alibi_error *error);

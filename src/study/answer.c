@@ -72,7 +72,7 @@ static void add_list(sentence *s, const standing *all, size_t count, bool (*want
   for (size_t i = 0; i < count; i++) total += wanted(&all[i]);
   for (size_t i = 0; i < count; i++) {
     if (!wanted(&all[i])) continue;
-    add(s, "%s%s", done == 0 ? "" : done + 1 == total ? " and " : ", ", all[i].method->name);
+    add(s, "%s%s", done == 0 ? "" : done + 1 == total ? " and " : ", ", results_spelling(all[i].method->name));
     if (with_loss) add(s, " (%.2f times)", all[i].longest / all[i].trained);
     done++;
   }
@@ -134,7 +134,7 @@ static void answer(const study_plan *plan, const study_results *results, sentenc
   const standing *best = NULL;
   for (size_t i = 0; i < count; i++)
     if (isfinite(all[i].trained) && (!best || all[i].trained < best->trained)) best = &all[i];
-  if (best) add(s, ". At the training length itself %s is best (%.2f)", best->method->name, best->trained);
+  if (best) add(s, ". At the training length itself %s is best (%.2f)", results_spelling(best->method->name), best->trained);
   add(s, ".");
 }
 
@@ -154,13 +154,13 @@ static void rival(const study_plan *plan, const method_result *a, const method_r
   double theirs = perplexity_at(method_find_curve(r, protocol, ""), r->train_length);
   if (!isfinite(mine) || !isfinite(theirs)) return;
   double ratio = theirs / mine;
-  add(s, "Tested at %lld tokens, alibi trained at %lld reads %.2f and %s trained at %lld reads %.2f: ", (long long)r->train_length,
-      (long long)a->train_length, mine, r->name, (long long)r->train_length, theirs);
+  add(s, "Tested at %lld tokens, ALiBi trained at %lld reads %.2f and %s trained at %lld reads %.2f: ", (long long)r->train_length,
+      (long long)a->train_length, mine, results_spelling(r->name), (long long)r->train_length, theirs);
   if (fabs(ratio - 1) < 0.01)
     add(s, "no difference of 1 %% on this text");
   else
-    add(s, "%s wins on this text by %.1f %%", ratio > 1 ? "alibi" : r->name, 100 * (ratio > 1 ? ratio - 1 : 1 / ratio - 1));
-  add(s, ". Per training token alibi took %.2f of the rival's time (%.0f against %.0f tokens a second) and its process %.2f of the memory "
+    add(s, "%s wins on this text by %.1f %%", ratio > 1 ? "ALiBi" : results_spelling(r->name), 100 * (ratio > 1 ? ratio - 1 : 1 / ratio - 1));
+  add(s, ". Per training token ALiBi took %.2f of the rival's time (%.0f against %.0f tokens a second) and its process %.2f of the memory "
          "(%.1f against %.1f MB).",
       r->train_tokens_per_second / a->train_tokens_per_second, a->train_tokens_per_second, r->train_tokens_per_second,
       (double)a->peak_memory_bytes / (double)r->peak_memory_bytes, (double)a->peak_memory_bytes * 1e-6,
