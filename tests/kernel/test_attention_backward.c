@@ -272,6 +272,48 @@ static void what_is_hidden_stays_hidden(void **unused)
       }
 }
 
+/* On the diagonal: a key that is not finite spoils the queries that see it, and no earlier one; a query or a gradient
+ * that is not finite spoils the keys that it sees, and no later one. */
+static void only_those_who_look_are_spoilt(void **unused)
+{
+  (void)unused;
+  guard_edge = EDGE_AT_END;
+  FOR_EACH_TABLE(t)
+    for (size_t poisoned = 1; poisoned < 80; poisoned += 13) {
+      size_t d = 19, n = 80;
+      attention_options o = {.queries = n, .keys = n, .head_size = d, .bias = BIAS_SLOPE, .spread = 4};
+      attention_head clean = make_head(&o);
+      prepare(&clean, false);
+      t->attention_backward(&clean, scratch_for(t, d));
+      attention_head p = clean;
+      float *k = copied_floats(span(n, d, p.k_stride), clean.k);
+      k[poisoned * p.k_stride + 2] = NAN;
+      p.k = k;
+      p.dq = filled_floats(span(n, d, p.q_stride), 0.5f);
+      p.dk = filled_floats(span(n, d, p.k_stride), 0.5f);
+      p.dv = filled_floats(span(n, d, p.k_stride), 0.5f);
+      t->attention_backward(&p, scratch_for(t, d));
+      expect_bits("dq of earlier queries", t->name, span(poisoned, d, p.q_stride), p.dq, clean.dq);
+      assert_true(isnan(p.dq[poisoned * p.q_stride]));
+      float *dout = copied_floats(span(n, d, p.out_stride), clean.dout);
+      float *q = copied_floats(span(n, d, p.q_stride), clean.q);
+      dout[poisoned * p.out_stride + 2] = INFINITY;
+      q[poisoned * p.q_stride + 3] = NAN;
+      p = clean;
+      p.q = q;
+      p.dout = dout;
+      p.dq = filled_floats(span(n, d, p.q_stride), 0.5f);
+      p.dk = filled_floats(span(n, d, p.k_stride), 0.5f);
+      p.dv = filled_floats(span(n, d, p.k_stride), 0.5f);
+      t->attention_backward(&p, scratch_for(t, d));
+      size_t later = (poisoned + 1) * p.k_stride;
+      expect_bits("dk of later keys", t->name, span(n - poisoned - 1, d, p.k_stride), p.dk + later, clean.dk + later);
+      expect_bits("dv of later keys", t->name, span(n - poisoned - 1, d, p.k_stride), p.dv + later, clean.dv + later);
+      assert_true(!isfinite(p.dv[poisoned * p.k_stride + 2]));
+      guarded_free();
+    }
+}
+
 int main(void)
 {
   print_tables();
@@ -280,6 +322,7 @@ int main(void)
       cmocka_unit_test(formula_around_the_tiles),
       cmocka_unit_test(finite_differences),
       cmocka_unit_test(what_is_hidden_stays_hidden),
+      cmocka_unit_test(only_those_who_look_are_spoilt),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
