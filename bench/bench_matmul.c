@@ -30,10 +30,11 @@ static void multiply_turned(void *user)
   m->table->matmul(m->rows, m->columns, m->inner, m->a, 1, m->rows, m->packed, m->c, m->columns, false);
 }
 
+/* B from a weight [columns, inner], as a linear layer keeps it. */
 static void pack_and_multiply(void *user)
 {
   matmul_case *m = user;
-  m->table->pack(m->inner, m->columns, m->b, m->columns, 1, m->packed);
+  m->table->pack(m->inner, m->columns, m->b, 1, m->inner, m->packed);
   multiply(user);
 }
 

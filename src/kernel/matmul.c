@@ -7,8 +7,18 @@
 
 /* Inner indices a block: a panel block (2 KiB of floats a 16 inner) and the rows that meet it stay in the caches. */
 enum { INNER_BLOCK = 1024, ROW_PANELS = 4 };
-enum { PACK_BLOCK = 16 };
+enum { PACK_BLOCK = 16, CACHE_LINE = 16 }; /* rows of B at a time; floats */
 enum { LEFT_TILES = 6, LEFT_DEPTH = 256 }; /* of A at a time, copied: at most 48 KiB */
+
+/* LANES columns of B, each contiguous, become `depth` rows of a panel; `columns` of them are there. */
+INLINE void pack_turned(size_t columns, size_t depth, const float *b, size_t column_stride, float *packed)
+{
+  vf block[LANES];
+  for (size_t l = 0; l < LANES; l++)
+    block[l] = l < columns ? vf_load_part(b + l * column_stride, depth) : (vf){0};
+  transpose(block);
+  for (size_t l = 0; l < depth; l++) vf_store(packed + l * TILE_COLUMNS, block[l]);
+}
 
 /* Inner indices from .. to-1 of one panel, `width` columns of it filled. */
 static void pack_panel(size_t width, size_t from, size_t to, const float *b, size_t inner_stride, size_t column_stride,
@@ -19,15 +29,11 @@ static void pack_panel(size_t width, size_t from, size_t to, const float *b, siz
       for (size_t v = 0; v < TILE_COLUMNS; v += LANES)
         vf_store(packed + i * TILE_COLUMNS + v, vf_load(b + i * inner_stride + v));
   } else if (inner_stride == 1) {
-    for (size_t i = from; i < to; i += LANES)
-      for (size_t v = 0; v < TILE_COLUMNS; v += LANES) {
-        vf block[LANES];
-        size_t depth = part(to, i);
-        for (size_t l = 0; l < LANES; l++)
-          block[l] = v + l < width ? vf_load_part(b + (v + l) * column_stride + i, depth) : (vf){0};
-        transpose(block);
-        for (size_t l = 0; l < depth; l++) vf_store(packed + (i + l) * TILE_COLUMNS + v, block[l]);
-      }
+    for (size_t line = from; line < to; line += CACHE_LINE) /* all of a line while it is there */
+      for (size_t v = 0; v < TILE_COLUMNS; v += LANES)
+        for (size_t i = line; i < line + CACHE_LINE && i < to; i += LANES)
+          pack_turned(v < width ? width - v : 0, part(to, i), b + v * column_stride + i, column_stride,
+                      packed + i * TILE_COLUMNS + v);
   } else {
     for (size_t i = from; i < to; i++)
       for (size_t c = 0; c < TILE_COLUMNS; c++)
@@ -38,9 +44,10 @@ static void pack_panel(size_t width, size_t from, size_t to, const float *b, siz
 void KERNEL(pack)(size_t inner, size_t columns, const float *b, size_t inner_stride, size_t column_stride,
                   float *packed)
 {
-  for (size_t i = 0; i < inner; i += PACK_BLOCK) /* panel by panel alone, B's rows would be read a line at a time */
+  size_t block = inner_stride == 1 ? inner : PACK_BLOCK; /* a panel's share of a row of B is a line or two */
+  for (size_t i = 0; i < inner; i += block)
     for (size_t c = 0; c < columns; c += TILE_COLUMNS)
-      pack_panel(columns - c < TILE_COLUMNS ? columns - c : TILE_COLUMNS, i, inner - i < PACK_BLOCK ? inner : i + PACK_BLOCK,
+      pack_panel(columns - c < TILE_COLUMNS ? columns - c : TILE_COLUMNS, i, inner - i < block ? inner : i + block,
                  b + c * column_stride, inner_stride, column_stride, packed + c * inner);
 }
 
