@@ -161,9 +161,9 @@ static status add_tokens(generation *g, alibi_error *error)
   size_t vocabulary = (size_t)alibi_model_get_config(g->model)->vocabulary;
   status result = ALIBI_OK;
   int64_t added = 0;
-  double began = system_seconds();
+  double began = system_seconds(), fed = began;
   TRY(alibi_session_feed(g->session, g->ids, g->id_count, error));
-  double fed = system_seconds();
+  fed = system_seconds();
   while (added < g->wanted && !ferror(stdout)) {
     uint32_t token;
     TRY(alibi_sample(alibi_session_logits(g->session), vocabulary, &sampling, (uint64_t)alibi_session_length(g->session), &token,
