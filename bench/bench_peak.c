@@ -14,15 +14,12 @@ double PEAK_JOIN(KERNEL_ISA)(size_t rounds)
 {
   static volatile float memory[2] = {0.999f}; /* where the compiler cannot look: what goes in, what comes out */
   vf factor = vf_splat(memory[0]), term = vf_splat(memory[0]), sum[CHAINS];
-#pragma GCC unroll 12
-  for (int k = 0; k < CHAINS; k++) sum[k] = vf_splat(memory[0] + (float)k);
+  UNROLLED for (int k = 0; k < CHAINS; k++) sum[k] = vf_splat(memory[0] + (float)k);
   for (size_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-    for (int k = 0; k < CHAINS; k++) sum[k] = sum[k] * factor + term;
+    UNROLLED for (int k = 0; k < CHAINS; k++) sum[k] = sum[k] * factor + term;
   }
   vf total = {0};
-#pragma GCC unroll 12
-  for (int k = 0; k < CHAINS; k++) total += sum[k];
+  UNROLLED for (int k = 0; k < CHAINS; k++) total += sum[k];
   memory[1] = vf_sum(total);
   return 2.0 * CHAINS * LANES * (double)rounds;
 }

@@ -56,23 +56,17 @@ static void one_row(size_t inner, size_t panel, const float *a, size_t inner_str
                     bool accumulate)
 {
   vf sum[ROW_PANELS][TILE_VECTORS];
-#pragma GCC unroll 4
-  for (int p = 0; p < ROW_PANELS; p++)
-#pragma GCC unroll 4
-    for (int v = 0; v < TILE_VECTORS; v++)
+  UNROLLED for (int p = 0; p < ROW_PANELS; p++)
+    UNROLLED for (int v = 0; v < TILE_VECTORS; v++)
       sum[p][v] = accumulate ? vf_load(c + p * TILE_COLUMNS + v * LANES) : (vf){0};
   for (size_t i = 0; i < inner; i++) {
     vf left = vf_splat(a[i * inner_stride]);
-#pragma GCC unroll 4
-    for (int p = 0; p < ROW_PANELS; p++)
-#pragma GCC unroll 4
-      for (int v = 0; v < TILE_VECTORS; v++)
+    UNROLLED for (int p = 0; p < ROW_PANELS; p++)
+      UNROLLED for (int v = 0; v < TILE_VECTORS; v++)
         sum[p][v] += left * vf_load(b + (size_t)p * panel + i * TILE_COLUMNS + (size_t)v * LANES);
   }
-#pragma GCC unroll 4
-  for (int p = 0; p < ROW_PANELS; p++)
-#pragma GCC unroll 4
-    for (int v = 0; v < TILE_VECTORS; v++) vf_store(c + p * TILE_COLUMNS + v * LANES, sum[p][v]);
+  UNROLLED for (int p = 0; p < ROW_PANELS; p++)
+    UNROLLED for (int v = 0; v < TILE_VECTORS; v++) vf_store(c + p * TILE_COLUMNS + v * LANES, sum[p][v]);
 }
 
 /* The last panel is narrower than the tile: work on a padded copy of C. */

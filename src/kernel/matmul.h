@@ -25,28 +25,21 @@ INLINE void tile(const int rows, const int vectors, size_t inner, const float *a
                  bool accumulate)
 {
   vf sum[TILE_ROWS][TILE_VECTORS];
-#pragma GCC unroll 16
-  for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++)
+  UNROLLED for (int r = 0; r < rows; r++)
+    UNROLLED for (int v = 0; v < vectors; v++)
       sum[r][v] = accumulate ? vf_load(c + (size_t)r * c_stride + (size_t)v * LANES) : (vf){0};
   for (size_t i = 0; i < inner; i++) {
     vf right[TILE_VECTORS];
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) right[v] = vf_load(b + (size_t)v * LANES);
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; r++) {
+    UNROLLED for (int v = 0; v < vectors; v++) right[v] = vf_load(b + (size_t)v * LANES);
+    UNROLLED for (int r = 0; r < rows; r++) {
       vf left = vf_splat(a[(size_t)r * row_stride]);
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; v++) sum[r][v] += left * right[v];
+      UNROLLED for (int v = 0; v < vectors; v++) sum[r][v] += left * right[v];
     }
     a += inner_stride;
     b += b_stride;
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) vf_store(c + (size_t)r * c_stride + (size_t)v * LANES, sum[r][v]);
+  UNROLLED for (int r = 0; r < rows; r++)
+    UNROLLED for (int v = 0; v < vectors; v++) vf_store(c + (size_t)r * c_stride + (size_t)v * LANES, sum[r][v]);
 }
 
 /* The same for 1 .. TILE_ROWS rows known at run time. */

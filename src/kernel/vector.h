@@ -29,6 +29,13 @@ enum { LANES = VECTOR_BYTES / 4 };
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Before a loop whose count is a constant, at most 16: arrays that it walks can then stay in registers. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
 typedef float vf __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t vi __attribute__((vector_size(VECTOR_BYTES)));
 typedef float vf_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
@@ -212,8 +219,8 @@ INLINE void transpose(vf row[LANES])
 #define ROWS_JOINED(name, operation)                                                                         \
   INLINE vf name(vf row[LANES])                                                                              \
   {                                                                                                          \
-    _Pragma("GCC unroll 4") for (int n = LANES / 2; n > 0; n /= 2)                                           \
-      _Pragma("GCC unroll 16") for (int i = 0; i < n; i++)                                                   \
+    UNROLLED for (int n = LANES / 2; n > 0; n /= 2)                                           \
+      UNROLLED for (int i = 0; i < n; i++)                                                   \
         row[i] = operation(ZIP_LOW(row[i], row[i + n]), ZIP_HIGH(row[i], row[i + n]));                       \
     return row[0];                                                                                           \
   }
