@@ -1,7 +1,7 @@
 /* bench/bench.h - what `alibi bench` measures: kernels on one core, beside the peak of that core.
  *
- * On a machine that others use, the clock and the share of a core change from second to second.  So a kernel and the peak
- * are timed in turns, and what counts is the median of their ratios. */
+ * On a machine that others use, the clock and the share of a core change from second to second.  So a kernel and
+ * the peak are timed in turns, and what counts is the median of their ratios. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -22,7 +22,7 @@ typedef struct bench_row {
   double share_onednn;   /* matmul: oneDNN's sgemm, 0 where it is not installed */
 } bench_row;
 
-/* isa: a name that kernel_table_find knows.  bench_row number `index` of a group; the count says how many there are. */
+/* isa: a name that kernel_table_find knows.  Row number `index` of a group, of as many as the count says. */
 size_t bench_matmul_count(void);
 status bench_matmul(const char *isa, size_t index, bench_row *row, alibi_error *error);
 size_t bench_kernels_count(void);

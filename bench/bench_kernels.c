@@ -20,12 +20,27 @@ typedef struct kernels_case {
 
 static attention_head head_of(const kernels_case *k)
 {
-  return (attention_head){.queries = k->n, .keys = k->n, .head_size = k->d, .scale = 1 / sqrtf((float)k->d),
-                          .bias = k->bias, .slope = 0.0625f, .table = k->x[7] + FLOATS / 4,
-                          .table_grad = k->bias == BIAS_DISTANCE ? k->x[7] + FLOATS / 2 : NULL, .q = k->x[0],
-                          .k = k->x[1], .v = k->x[2], .q_stride = k->d, .k_stride = k->d, .out = k->x[3],
-                          .out_stride = k->d, .lse = k->x[7] + FLOATS / 2 + FLOATS / 4, .lse_stride = 1, .dout = k->x[0],
-                          .dq = k->x[4], .dk = k->x[5], .dv = k->x[6]};
+  return (attention_head){.queries = k->n,
+                          .keys = k->n,
+                          .head_size = k->d,
+                          .scale = 1 / sqrtf((float)k->d),
+                          .bias = k->bias,
+                          .slope = 0.0625f,
+                          .table = k->x[7] + FLOATS / 4,
+                          .table_grad = k->bias == BIAS_DISTANCE ? k->x[7] + FLOATS / 2 : NULL,
+                          .q = k->x[0],
+                          .k = k->x[1],
+                          .v = k->x[2],
+                          .q_stride = k->d,
+                          .k_stride = k->d,
+                          .out = k->x[3],
+                          .out_stride = k->d,
+                          .lse = k->x[7] + FLOATS / 2 + FLOATS / 4,
+                          .lse_stride = 1,
+                          .dout = k->x[0],
+                          .dq = k->x[4],
+                          .dk = k->x[5],
+                          .dv = k->x[6]};
 }
 
 static void attention_forward(void *user)

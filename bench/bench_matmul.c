@@ -70,10 +70,11 @@ status bench_matmul(const char *isa, size_t index, bench_row *row, alibi_error *
   fill(m.b, m.inner * m.columns);
   m.table->pack(m.inner, m.columns, m.b, m.columns, 1, m.packed);
   double operations = 2.0 * (double)m.rows * (double)m.columns * (double)m.inner;
-  contestant contestants[] = {{.run = multiply, .user = &m, .operations = operations},
-                              {.run = pack_and_multiply, .user = &m, .operations = operations},
-                              {.run = multiply_turned, .user = &m, .operations = operations},
-                              {.run = bench_onednn_name() ? multiply_onednn : NULL, .user = &m, .operations = operations}};
+  contestant contestants[] = {
+      {.run = multiply, .user = &m, .operations = operations},
+      {.run = pack_and_multiply, .user = &m, .operations = operations},
+      {.run = multiply_turned, .user = &m, .operations = operations},
+      {.run = bench_onednn_name() ? multiply_onednn : NULL, .user = &m, .operations = operations}};
   *row = (bench_row){.rows = m.rows, .inner = m.inner, .columns = m.columns, .operations = operations};
   snprintf(row->name, sizeof row->name, "rows %zu, inner %zu, columns %zu", m.rows, m.inner, m.columns);
   row->peak = bench_take_turns(isa, contestants, 4);

@@ -13,7 +13,7 @@ typedef struct peak_row {
 
 #include "peak_registry.inc" /* peaks[] */
 
-/* A turn of each lasts about this long: longer than the clock's noise, shorter than a change of the machine's speed. */
+/* A turn lasts about this long: longer than the clock's noise, shorter than a change of the machine's speed. */
 static const double turn_seconds = 1e-3;
 
 static double median(double *x, size_t n)

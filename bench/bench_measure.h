@@ -1,4 +1,4 @@
-/* bench/bench_measure.h - taking turns: contestants run one after the other, again and again, each next to the peak. */
+/* bench/bench_measure.h - taking turns: contestants run one after the other, again and again, beside the peak. */
 #ifndef BENCH_BENCH_MEASURE_H
 #define BENCH_BENCH_MEASURE_H
 

@@ -6,8 +6,9 @@
 #include "bench/bench.h"
 #include "bench/bench_measure.h"
 
-typedef int (*sgemm_function)(char transa, char transb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                              int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+typedef int (*sgemm_function)(char transa, char transb, int64_t m, int64_t n, int64_t k, float alpha,
+                              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                              int64_t ldc);
 
 static sgemm_function sgemm;
 
@@ -27,6 +28,6 @@ const char *bench_onednn_name(void)
 int bench_onednn_sgemm(size_t rows, size_t columns, size_t inner, const float *a, const float *b, float *c)
 {
   omp_set_num_threads(1); /* this process does nothing but measure one core */
-  return sgemm('N', 'N', (int64_t)rows, (int64_t)columns, (int64_t)inner, 1, a, (int64_t)inner, b, (int64_t)columns, 0, c,
-               (int64_t)columns);
+  return sgemm('N', 'N', (int64_t)rows, (int64_t)columns, (int64_t)inner, 1, a, (int64_t)inner, b,
+               (int64_t)columns, 0, c, (int64_t)columns);
 }

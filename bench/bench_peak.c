@@ -1,5 +1,5 @@
-/* The peak of one core: independent chains of multiply-adds that never leave the registers, in the vector type of the
- * instruction set.  Twelve chains hide the latency of every processor we know and fit into sixteen registers. */
+/* The peak of one core: independent chains of multiply-adds that never leave the registers, in the vector type of
+ * the instruction set.  Twelve chains hide the latency of every processor we know and fit into 16 registers. */
 #include "kernel/vector.h"
 
 #define PEAK_JOIN_(isa) bench_peak_##isa

@@ -35,8 +35,8 @@ static void print_matmul(const bench_row *row)
 {
   double peak = row->peak * 1e-9;
   if (row->rows == 0) {
-    printf("%6s %6s %8s %16s %16s %16s %16s\n", "rows", "inner", "columns", "GFLOP/s, of peak", "with packing", "A turned",
-           "oneDNN");
+    printf("%6s %6s %8s %16s %16s %16s %16s\n", "rows", "inner", "columns", "GFLOP/s, of peak", "with packing",
+           "A turned", "oneDNN");
     return;
   }
   printf("%6zu %6zu %8zu", row->rows, row->inner, row->columns);
@@ -98,7 +98,8 @@ static status measure_group(const bench_group *group, const char *isa, alibi_err
   node_set_text(root, "group", group->name);
   node_set_text(root, "instruction_set", isa);
   if (!options.json) {
-    printf("%s, one core, %s; oneDNN: %s\n", group->name, isa, bench_onednn_name() ? bench_onednn_name() : "not found");
+    printf("%s, one core, %s; oneDNN: %s\n", group->name, isa,
+           bench_onednn_name() ? bench_onednn_name() : "not found");
     group->print(&row);
   }
   for (size_t i = 0; i < group->count(); i++) {
@@ -130,7 +131,8 @@ static status bench_run(command_line *line, alibi_error *error)
   status result = ALIBI_OK;
   alibi_context *context = NULL;
   if (line->operand_count != 1)
-    return fail(error, ALIBI_INVALID, "bench: expected one of matmul, kernels; found %zu words", line->operand_count);
+    return fail(error, ALIBI_INVALID, "bench: expected one of matmul, kernels; found %zu words",
+                line->operand_count);
   TRY(alibi_context_new(NULL, &context, error));
   for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
     if (strcmp(line->operands[0], groups[i].name) == 0) {
@@ -147,10 +149,11 @@ const command command_bench = {
     .name = "bench",
     .summary = "Measure the kernels on one core, beside the peak of that core.",
     .operands = "matmul|kernels",
-    .details = "matmul: the packed matrix product, without and with packing B, with A given by columns, and oneDNN's sgemm "
-               "where libdnnl is installed.  kernels: attention, norms, activations and the rest.  Every kernel takes turns with a loop "
-               "of multiply-adds that never leaves the registers; shares are medians of the ratios, so other load on "
-               "the machine cancels out.  ALIBI_ISA=avx2 (and so on) picks the instruction set.",
+    .details = "matmul: the packed matrix product, without and with packing B, with A given by columns, and "
+               "oneDNN's sgemm where libdnnl is installed.  kernels: attention, norms, activations and the rest.  "
+               "Every kernel takes turns with a loop of multiply-adds that never leaves the registers; shares are "
+               "medians of the ratios, so other load on the machine cancels out.  ALIBI_ISA=avx2 (and so on) picks "
+               "the instruction set.",
     .options = bench_add_options,
     .run = bench_run,
 };

@@ -1,8 +1,9 @@
 /* Attention of one head, forward and backward, in tiles of 64 queries by 64 keys.
- * No matrix of queries by keys is ever stored: forward keeps a running maximum and sum per row (online softmax; Milakov and
- * Gimelshein 2018; Dao et al., FlashAttention, 2022), backward makes the weights anew from the log-sum-exp.  Key blocks lie
- * on absolute multiples of 64 and are walked from the diagonal outwards, so a row does the same sums in the same order alone,
- * in a chunk, or in a full prefill; a row that sees no key of a block is left as it was. */
+ * No matrix of queries by keys is ever stored: forward keeps a running maximum and sum per row (online softmax;
+ * Milakov and Gimelshein 2018; Dao et al., FlashAttention, 2022), backward makes the weights anew from the
+ * log-sum-exp.  Key blocks lie on absolute multiples of 64 and are walked from the diagonal outwards, so a row
+ * does the same sums in the same order alone, in a chunk, or in a full prefill; a row that sees no key of a block
+ * is left as it was. */
 #include <math.h>
 
 #include "kernel/matmul.h"
@@ -88,7 +89,9 @@ static block_rows find_block(const attention_head *h, size_t block)
   return (block_rows){h->k + start * h->k_stride, h->v + start * h->k_stride, rows, h->k_stride};
 }
 
-/* ---- a tile of queries meets a block of keys: row r sees the first r + shift keys of it, at least 0, at most limit ---- */
+/* ---- a tile of queries meets a block of keys ---- */
+
+/* Row r sees the first r + shift keys of the block: at least 0, at most limit. */
 
 typedef struct meeting {
   size_t rows;      /* of the query tile */
@@ -110,7 +113,8 @@ static bool on_diagonal(const meeting *m)
 }
 
 /* S [rows, BLOCK] = A B, as far as the rows see; the rest is left as it was. */
-static void product_seen(const meeting *m, size_t inner, const float *a, size_t row_stride, const float *b, float *s)
+static void product_seen(const meeting *m, size_t inner, const float *a, size_t row_stride, const float *b,
+                         float *s)
 {
   for (size_t c = 0; c < BLOCK; c += TILE_COLUMNS)
     for (size_t r = 0; r < m->rows; r += TILE_ROWS) {
@@ -124,10 +128,11 @@ static void product_seen(const meeting *m, size_t inner, const float *a, size_t 
     }
 }
 
-/* Weights are 0 from what a row sees to where its tile's last row sees; where what they meet may be infinite, `exact` takes
- * the rows one by one, each as far as it sees.  Both ways give the same bits: a term of 0 changes no sum. */
-static void tile_columns(size_t height, size_t width, size_t inner, const float *a, size_t row_stride, size_t inner_stride,
-                         const float *b, float *c, bool accumulate)
+/* Weights are 0 from what a row sees to where its tile's last row sees; where what they meet may be infinite,
+ * `exact` takes the rows one by one, each as far as it sees.  Both ways give the same bits: a term of 0 changes no
+ * sum. */
+static void tile_columns(size_t height, size_t width, size_t inner, const float *a, size_t row_stride,
+                         size_t inner_stride, const float *b, float *c, bool accumulate)
 {
   size_t v = 0;
   for (; width - v >= TILE_COLUMNS; v += TILE_COLUMNS)
@@ -136,8 +141,8 @@ static void tile_columns(size_t height, size_t width, size_t inner, const float 
 }
 
 /* C [rows, width] (+)= P B: row r of P [rows, BLOCK] meets the rows of B that r sees. */
-static void product_below(const meeting *m, size_t width, const float *p, const float *b, float *c, bool accumulate,
-                          bool exact)
+static void product_below(const meeting *m, size_t width, const float *p, const float *b, float *c,
+                          bool accumulate, bool exact)
 {
   size_t step = exact ? 1 : TILE_ROWS;
   for (size_t r = 0; r < m->rows; r += step) {
@@ -155,7 +160,8 @@ static void product_above(const meeting *m, size_t width, const float *p, const 
     ptrdiff_t from = (ptrdiff_t)j + 1 - m->shift;
     size_t first = from > 0 ? (size_t)from : 0;
     if (first >= m->rows) break;
-    tile_columns(height, width, m->rows - first, p + first * BLOCK + j, 1, BLOCK, b + first * width, c + j * width, true);
+    tile_columns(height, width, m->rows - first, p + first * BLOCK + j, 1, BLOCK, b + first * width, c + j * width,
+                 true);
   }
 }
 
@@ -203,7 +209,8 @@ typedef struct forward_tile {
 } forward_tile;
 
 /* LANES rows from g on: scores, the new maximum and how the old sums shrink, weights, the new sum. */
-INLINE void forward_rows(const bias_kind kind, const attention_head *h, const forward_tile *t, const meeting *m, size_t g)
+INLINE void forward_rows(const bias_kind kind, const attention_head *h, const forward_tile *t, const meeting *m,
+                         size_t g)
 {
   vf partial[LANES], infinite = vf_splat(-INFINITY);
   size_t rows = m->rows - g < LANES ? m->rows - g : LANES;
@@ -250,8 +257,8 @@ static void forward_weights(const attention_head *h, const forward_tile *t, cons
 }
 
 /* One key block joins the rows of a tile. */
-static void forward_block(const attention_head *h, const forward_tile *t, size_t rows, size_t position, size_t block,
-                          const float *q, bool first)
+static void forward_block(const attention_head *h, const forward_tile *t, size_t rows, size_t position,
+                          size_t block, const float *q, bool first)
 {
   size_t width = padded(h->head_size);
   block_rows b = find_block(h, block);
@@ -318,8 +325,8 @@ typedef struct backward_tile {
 } backward_tile;
 
 /* Weights and their gradients of one row: p = exp(s - lse), ds = scale p (dp - delta). */
-INLINE void backward_row(const bias_kind kind, const attention_head *h, const backward_tile *t, const meeting *m, size_t r,
-                         float lse)
+INLINE void backward_row(const bias_kind kind, const attention_head *h, const backward_tile *t, const meeting *m,
+                         size_t r, float lse)
 {
   score_row row = score_row_of(kind, h, m, r);
   float *p = t->weights + r * BLOCK, *ds = t->ds + r * BLOCK, delta = t->delta[r];
@@ -398,7 +405,7 @@ void KERNEL(attention_backward)(const attention_head *h, float *scratch)
   t.delta = take(&scratch, BLOCK);
   for (size_t start = 0; start < h->keys; start += BLOCK) {
     block_rows b = find_block(h, start / BLOCK);
-    size_t r0 = start > h->first ? (start - h->first) / BLOCK * BLOCK : 0; /* earlier rows see none of these keys */
+    size_t r0 = start > h->first ? (start - h->first) / BLOCK * BLOCK : 0; /* earlier rows see nothing here */
     if (r0 >= h->queries) break;
     turn_block(b.rows, d, b.key, b.key_stride, t.turned_keys);
     turn_block(b.rows, d, b.value, b.key_stride, t.turned_values);

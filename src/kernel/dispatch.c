@@ -69,9 +69,11 @@ status alibi_context_new(const alibi_context_options *options, alibi_context **c
 {
   alibi_context_options defaults;
   alibi_context_options_init(&defaults);
-  if (!context) return fail(error, ALIBI_INVALID, "alibi_context_new: expected a pointer for the context, found NULL");
+  if (!context)
+    return fail(error, ALIBI_INVALID, "alibi_context_new: expected a pointer for the context, found NULL");
   *context = NULL;
-  if (options && options->size) memcpy(&defaults, options, options->size < sizeof defaults ? options->size : sizeof defaults);
+  if (options && options->size)
+    memcpy(&defaults, options, options->size < sizeof defaults ? options->size : sizeof defaults);
   if (defaults.threads < 0 || defaults.threads > 1024)
     return fail(error, ALIBI_INVALID, "threads: expected 0 to 1024, found %d", defaults.threads);
   const kernel_table *table = NULL;

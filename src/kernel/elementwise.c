@@ -1,5 +1,5 @@
 /* Everything that touches each number once: norms, activations, loss, optimiser, rotation.
- * Tails run the same vector code on a part of a vector, so a column's bits do not depend on where the tail begins. */
+ * Tails run the same vector code on a part of a vector, so no column's bits depend on where the tail begins. */
 #include <math.h>
 
 #include "kernel/tables.h"
@@ -62,7 +62,8 @@ void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain
   }
 }
 
-/* With g = dy * gain and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)); without a mean, mean(g) is absent. */
+/* With g = dy * gain and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)); without a mean, mean(g) is
+ * absent. */
 void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
                            const float *rstd, const float *dy, float *dx)
 {
@@ -128,8 +129,8 @@ INLINE vf gelu_erf_slope(vf x)
   return vf_select(x > 0.0f, 1.0f - g, g);
 }
 
-/* The tanh form: x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3).  With e = exp(-2|u|), sigmoid and 1 - sigmoid are
- * 1 / (1 + e) and e / (1 + e), or the other way about: neither loses digits. */
+/* The tanh form: x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3).  With e = exp(-2|u|), sigmoid and 1 - sigmoid
+ * are 1 / (1 + e) and e / (1 + e), or the other way about: neither loses digits. */
 typedef struct gate_parts {
   vf large, small;
 } gate_parts;

@@ -22,8 +22,8 @@ typedef enum bias_kind {
   BIAS_DISTANCE /* table[(i - j)], stored reversed: see `table` */
 } bias_kind;
 
-/* One head of one sequence.  Queries r = 0 .. queries-1 stand at positions first + r, keys j at positions j; query r
- * sees keys 0 .. min(first + r, keys - 1).  Rows are `*_stride` floats apart. */
+/* One head of one sequence.  Queries r = 0 .. queries-1 stand at positions first + r, keys j at positions j; query
+ * r sees keys 0 .. min(first + r, keys - 1).  Rows are `*_stride` floats apart. */
 typedef struct attention_head {
   size_t queries, keys, first, head_size;
   float scale;
@@ -69,8 +69,9 @@ typedef struct kernel_table {
 
   /* Matrix product.  pack: B [inner, columns] with strides into panels of tile_columns, zero-padded:
    * packed[(c / tile_columns) * inner * tile_columns + i * tile_columns + c % tile_columns].
-   * matmul: C [rows, columns] = A [rows, inner] B, or += where accumulate.  Every C element is one chain of multiply-adds
-   * over i = 0 .. inner-1 in order, starting at 0 or at C: so neither blocking nor company can change its bits. */
+   * matmul: C [rows, columns] = A [rows, inner] B, or += where accumulate.  Every C element is one chain of
+   * multiply-adds over i = 0 .. inner-1 in order, starting at 0 or at C: so neither blocking nor company can
+   * change its bits. */
   void (*pack)(size_t inner, size_t columns, const float *b, size_t inner_stride, size_t column_stride,
                float *packed);
   void (*matmul)(size_t rows, size_t columns, size_t inner, const float *a, size_t row_stride,
@@ -91,8 +92,10 @@ typedef struct kernel_table {
   void (*norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
                              const float *rstd, const float *dy, float *dgain, float *dshift);
 
+  /* To 4 units in the last place of y, 8 where x < -1 (tanh form: of |x| / 16 at least); slopes to 8 of their terms. */
   void (*activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
-  void (*activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx); /* dx = */
+  void (*activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, /* dx = */
+                              float *dx);
 
   /* exp to 4 units in the last place (of 2^-126 at least); above 88.73 infinity, below -103.98 a true 0. */
   void (*exp)(size_t n, const float *x, float *y);
@@ -105,7 +108,8 @@ typedef struct kernel_table {
   /* Rotates pairs (p, p + half) by the angles whose cos and sin are given [half]; inverse: by minus the angles. */
   void (*rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
 
-  /* One row of logits: *loss = -log softmax(x)[target]; where d is given, d = (softmax - onehot) * weight (d may be x). */
+  /* One row of logits: *loss = -log softmax(x)[target]; where d is given, d = (softmax - onehot) * weight (d may
+   * be x). */
   void (*cross_entropy)(size_t n, const float *x, size_t target, float weight, float *loss, float *d);
 
   void (*adamw)(size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v);

@@ -1,11 +1,11 @@
-/* The packed matrix product.  One idea carries it: an output element is a single chain of multiply-adds over the inner
- * index, in order.  Storing a partial sum to memory and going on from it is exact in fp32, so blocks of any size, tails of any
- * height and the one-row form all give the same bits. */
+/* The packed matrix product.  One idea carries it: an output element is a single chain of multiply-adds over the
+ * inner index, in order.  Storing a partial sum to memory and going on from it is exact in fp32, so blocks of any
+ * size, tails of any height and the one-row form all give the same bits. */
 #include "kernel/tables.h"
 
 #include "kernel/matmul.h"
 
-/* Inner indices a block: a panel block (2 KiB of floats a 16 inner) and the rows that meet it stay in the caches. */
+/* Inner indices a block: a block of a panel (128 KiB with AVX-512) stays in the second-level cache. */
 enum { INNER_BLOCK = 1024, ROW_PANELS = 4 };
 enum { PACK_BLOCK = 16, CACHE_LINE = 16 }; /* rows of B at a time; floats */
 enum { LEFT_TILES = 6, LEFT_DEPTH = 256 }; /* of A at a time, copied: at most 48 KiB */
@@ -21,8 +21,8 @@ INLINE void pack_turned(size_t columns, size_t depth, const float *b, size_t col
 }
 
 /* Inner indices from .. to-1 of one panel, `width` columns of it filled. */
-static void pack_panel(size_t width, size_t from, size_t to, const float *b, size_t inner_stride, size_t column_stride,
-                       float *packed)
+static void pack_panel(size_t width, size_t from, size_t to, const float *b, size_t inner_stride,
+                       size_t column_stride, float *packed)
 {
   if (column_stride == 1 && width == TILE_COLUMNS) {
     for (size_t i = from; i < to; i++)
@@ -81,7 +81,7 @@ static void narrow_tile(size_t rows, size_t width, size_t inner, const float *a,
   for (size_t r = 0; r < rows; r++) memcpy(c + r * c_stride, copy + r * TILE_COLUMNS, width * sizeof *c);
 }
 
-/* All panels meet `rows` rows of A, `depth` inner indices deep.  A's tiles of TILE_ROWS rows lie tile_step floats apart. */
+/* All panels meet `rows` rows of A, `depth` inner indices deep.  A's tiles lie tile_step floats apart. */
 INLINE void meet(size_t rows, size_t columns, size_t depth, const float *a, size_t tile_step, size_t row_stride,
                  size_t inner_stride, const float *b, size_t panel, float *c, size_t c_stride, bool accumulate)
 {
@@ -94,12 +94,13 @@ INLINE void meet(size_t rows, size_t columns, size_t depth, const float *a, size
       if (width < TILE_COLUMNS)
         narrow_tile(height, width, depth, left, row_stride, inner_stride, b, out, c_stride, accumulate);
       else
-        tile_of(height, TILE_VECTORS, depth, left, row_stride, inner_stride, b, TILE_COLUMNS, out, c_stride, accumulate);
+        tile_of(height, TILE_VECTORS, depth, left, row_stride, inner_stride, b, TILE_COLUMNS, out, c_stride,
+                accumulate);
     }
   }
 }
 
-/* Rows of A to tiles of TILE_ROWS rows, in the order in which a tile reads them.  A last, lower tile keeps the pitch. */
+/* Rows of A to tiles of TILE_ROWS rows, in the order in which a tile reads them; a last, lower tile as far apart. */
 static void pack_left(size_t rows, size_t depth, const float *a, size_t row_stride, size_t inner_stride, float *to)
 {
   size_t whole = row_stride == 1 ? rows / TILE_ROWS * TILE_ROWS : 0;
@@ -107,12 +108,14 @@ static void pack_left(size_t rows, size_t depth, const float *a, size_t row_stri
     const float *from = a + i * inner_stride;
     float *at = to + i * TILE_ROWS;
     for (size_t r = 0; r < whole; r += TILE_ROWS) memcpy(at + r * depth, from + r, TILE_ROWS * sizeof *at);
-    for (size_t r = whole; r < rows; r++) at[r / TILE_ROWS * TILE_ROWS * depth + r % TILE_ROWS] = from[r * row_stride];
+    for (size_t r = whole; r < rows; r++)
+      at[r / TILE_ROWS * TILE_ROWS * depth + r % TILE_ROWS] = from[r * row_stride];
   }
 }
 
-/* A given by columns: a tile's rows share cache lines, and inner indices lie a stride apart that is often a multiple of
- * 4 KiB, which all meet in one set of the cache.  Measured at 1024^3: 67 % of the peak without the copy, see bench. */
+/* A given by columns: a tile's rows share cache lines, and inner indices lie a stride apart that is often a
+ * multiple of 4 KiB, which all meet in one set of the cache.  Measured at 1024^3: 67 % of the peak without the
+ * copy, see bench. */
 static void matmul_turned(size_t rows, size_t columns, size_t inner, const float *a, size_t row_stride,
                           size_t inner_stride, const float *packed, float *c, size_t c_stride, bool accumulate)
 {

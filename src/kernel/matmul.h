@@ -1,6 +1,7 @@
 /* kernel/matmul.h - the register tile that the matrix product and attention share.
- * A tile of `rows` x `vectors` accumulators runs one chain of multiply-adds per output element over the inner index.
- * rows and vectors are constants where it is called, so the loops unroll and the accumulators stay in registers. */
+ * A tile of `rows` x `vectors` accumulators runs one chain of multiply-adds per output element over the inner
+ * index. rows and vectors are constants where it is called, so the loops unroll and the accumulators stay in
+ * registers. */
 #ifndef KERNEL_MATMUL_H
 #define KERNEL_MATMUL_H
 

@@ -1,5 +1,5 @@
-/* The reference table: plain C, every sum and function in double.  It is what the vector tables are measured against, and
- * `ALIBI_ISA=reference` runs the whole program on it. */
+/* The reference table: plain C, every sum and function in double.  It is what the vector tables are measured
+ * against, and `ALIBI_ISA=reference` runs the whole program on it. */
 #include <math.h>
 #include <string.h>
 
@@ -226,7 +226,8 @@ void rotate_reference(size_t half, const float *cosine, const float *sine, bool 
 void cross_entropy_reference(size_t n, const float *x, size_t target, float weight, float *loss, float *d)
 {
   double largest = x[0], total = 0;
-  for (size_t c = 0; c < n; c++) largest = x[c] > largest ? x[c] : largest; /* not fmax, on which gcc 12 for ARM breaks */
+  for (size_t c = 0; c < n; c++)
+    largest = x[c] > largest ? x[c] : largest; /* not fmax, on which gcc 12 for ARM breaks */
   for (size_t c = 0; c < n; c++) total += exp(x[c] - largest);
   *loss = (float)(log(total) + largest - x[target]);
   if (!d) return;

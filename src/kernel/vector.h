@@ -1,5 +1,6 @@
-/* kernel/vector.h - one vector type, as wide as the registers of the instruction set being compiled for, and the few
- * operations that vector extensions lack.  The only place, with quant files, that asks which instruction set it is.
+/* kernel/vector.h - one vector type, as wide as the registers of the instruction set being compiled for, and the
+ * few operations that vector extensions lack.  The only place, with quant files, that asks which instruction set
+ * it is.
  *
  * Vectors wider than the registers cost 8.5 times with gcc, so the width is a constant of the instruction set. */
 #ifndef KERNEL_VECTOR_H
@@ -99,7 +100,7 @@ INLINE vf vf_times_power(vf p, vf n) { return (vf)_mm512_scalef_ps((__m512)p, (_
 #else
 INLINE vf vf_times_power(vf p, vf n) /* in two halves, each of which is a normal number */
 {
-  vi bits = (vi)(n + 12582912.0f); /* 1.5 * 2^23: n stands in the low bits, also where NaN must not become an integer */
+  vi bits = (vi)(n + 12582912.0f); /* 1.5 * 2^23: n stands in the low bits, and NaN is never made an integer */
   vi exponent = bits - 0x4b400000, half = exponent >> 1;
   return p * (vf)((half + 127) << 23) * (vf)((exponent - half + 127) << 23);
 }
@@ -115,9 +116,9 @@ INLINE vi vi_lanes(void)
 /* Lanes 0 .. n-1 are set; n may be negative or above LANES. */
 INLINE vi mask_below(int n) { return vi_lanes() < vi_splat(n); }
 
-/* The first n lanes, the others 0; and the first n lanes only.  n from 1 to LANES.  With these a tail runs the same
- * arithmetic as the body: no scalar loops.  An expression whose contraction is ambiguous (a*b + c*d) says vf_fma, so that
- * the compiler cannot round it in two ways in two places. */
+/* The first n lanes, the others 0; and the first n lanes only.  n from 1 to LANES.  With these a tail runs the
+ * same arithmetic as the body: no scalar loops.  An expression whose contraction is ambiguous (a*b + c*d) says
+ * vf_fma, so that the compiler cannot round it in two ways in two places. */
 #if defined(__AVX512F__)
 INLINE vf vf_load_part(const float *p, size_t n)
 {
@@ -200,8 +201,8 @@ INLINE float vf_largest(vf v)
 
 INLINE vf vf_swap_halves(vf v) { return __builtin_shufflevector(v, v, SWAP_HALVES); }
 
-/* LANES x LANES transposed by log2(LANES) rounds of a perfect shuffle: round by round, row i and row i + LANES/2 are
- * interleaved into rows 2i and 2i + 1. */
+/* LANES x LANES transposed by log2(LANES) rounds of a perfect shuffle: round by round, row i and row i + LANES/2
+ * are interleaved into rows 2i and 2i + 1. */
 INLINE void transpose(vf row[LANES])
 {
   for (int width = 1; width < LANES; width *= 2) {
@@ -214,8 +215,8 @@ INLINE void transpose(vf row[LANES])
   }
 }
 
-/* Sums (largest) of LANES vectors at once: lane r of the result is that of row r.  Round by round, rows i and i + n are
- * interleaved and their halves joined, so every row is summed by the same fixed tree.  row[] is used up. */
+/* Sums (largest) of LANES vectors at once: lane r of the result is that of row r.  Round by round, rows i and i +
+ * n are interleaved and their halves joined, so every row is summed by the same fixed tree.  row[] is used up. */
 #define ROWS_JOINED(name, operation)                                                                         \
   INLINE vf name(vf row[LANES])                                                                              \
   {                                                                                                          \

@@ -31,7 +31,8 @@ INLINE vf vf_exp(vf x)
   return vf_times_power(vf_exp_near(r), n);
 }
 
-/* ln(x) for x > 0, finite and normal; 0 gives -infinity, NaN stays.  x = 2^n (1 + y), ln(1 + y) = y - y^2/2 + y^3 p(y). */
+/* ln(x) for x > 0, finite and normal; 0 gives -infinity, NaN stays.  x = 2^n (1 + y), ln(1 + y) = y - y^2/2 + y^3
+ * p(y). */
 INLINE vf vf_log(vf x)
 {
   const int32_t root_half = 0x3f3504f3; /* 1 + y runs from sqrt(1/2) to sqrt 2 */
@@ -48,9 +49,10 @@ INLINE vf vf_log(vf x)
   return vf_select(x > 0.0f, result, vf_select(x == 0.0f, vf_splat(-INFINITY), x));
 }
 
-/* What GELU and its slope need of the normal distribution, for a = |x|: with e = exp(-a^2/2) and t = 1 / (1 + 0.32 a), the
- * tail beyond a is e t p, where p is a polynomial in u = a t.  (In t itself the rounding of t would count three times near
- * a = 0.)  The rounding error of a^2 is given back to the exponent, so the tail keeps its relative accuracy far out. */
+/* What GELU and its slope need of the normal distribution, for a = |x|: with e = exp(-a^2/2) and t = 1 / (1 + 0.32
+ * a), the tail beyond a is e t p, where p is a polynomial in u = a t.  (In t itself the rounding of t would count
+ * three times near a = 0.)  The rounding error of a^2 is given back to the exponent, so the tail keeps its
+ * relative accuracy far out. */
 typedef struct normal_parts {
   vf e, t, u, p;
 } normal_parts;

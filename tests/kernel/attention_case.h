@@ -30,7 +30,8 @@ static inline void cut_into_blocks(attention_head *h)
   static const float *keys[1024], *values[1024];
   assert_true(count <= 1024);
   for (size_t b = 0; b < count; b++) {
-    size_t rows = h->keys - b * ATTENTION_BLOCK < ATTENTION_BLOCK ? h->keys - b * ATTENTION_BLOCK : ATTENTION_BLOCK;
+    size_t rows =
+        h->keys - b * ATTENTION_BLOCK < ATTENTION_BLOCK ? h->keys - b * ATTENTION_BLOCK : ATTENTION_BLOCK;
     float *key = guarded_floats(rows * d), *value = guarded_floats(rows * d);
     for (size_t r = 0; r < rows; r++) {
       memcpy(key + r * d, h->k + (b * ATTENTION_BLOCK + r) * h->k_stride, d * sizeof *key);
@@ -46,9 +47,17 @@ static inline void cut_into_blocks(attention_head *h)
 static inline attention_head make_head(const attention_options *o)
 {
   size_t d = o->head_size, stride = d + o->gap;
-  attention_head h = {.queries = o->queries, .keys = o->keys, .first = o->first, .head_size = d,
-                      .scale = (float)(o->spread / sqrt((double)d)), .bias = o->bias, .slope = 0.125f,
-                      .q_stride = stride, .k_stride = stride + 1, .out_stride = stride + 2, .lse_stride = 1 + o->gap};
+  attention_head h = {.queries = o->queries,
+                      .keys = o->keys,
+                      .first = o->first,
+                      .head_size = d,
+                      .scale = (float)(o->spread / sqrt((double)d)),
+                      .bias = o->bias,
+                      .slope = 0.125f,
+                      .q_stride = stride,
+                      .k_stride = stride + 1,
+                      .out_stride = stride + 2,
+                      .lse_stride = 1 + o->gap};
   float *q = random_floats(span(o->queries, d, h.q_stride)), *k = random_floats(span(o->keys, d, h.k_stride));
   float *v = random_floats(span(o->keys, d, h.k_stride));
   h.q = q;

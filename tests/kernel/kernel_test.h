@@ -1,8 +1,9 @@
 /* What the kernel tests share: memory between two forbidden pages, random numbers, comparisons.
  *
- * Every test runs twice: once with each buffer ending where a forbidden page begins, once with each beginning where one
- * ends; a kernel that reads or writes one float beyond its operands dies there.  Bounds are the three classes of
- * docs/design.md: bit-equal; elementwise, in units of the last place; reductions, in 8 eps sqrt(n) sum |terms|. */
+ * Every test runs twice: once with each buffer ending where a forbidden page begins, once with each beginning
+ * where one ends; a kernel that reads or writes one float beyond its operands dies there.  Bounds are the three
+ * classes of docs/design.md: bit-equal; elementwise, in units of the last place; reductions, in 8 eps sqrt(n) sum
+ * |terms|. */
 #ifndef KERNEL_TEST_H
 #define KERNEL_TEST_H
 
@@ -106,20 +107,22 @@ static inline float *copied_floats(size_t n, const float *from)
 
 /* ---- comparisons ---- */
 
-static inline void expect_bits(const char *what, const char *isa, size_t n, const float *found, const float *expected)
+static inline void expect_bits(const char *what, const char *isa, size_t n, const float *found,
+                               const float *expected)
 {
   for (size_t i = 0; i < n; i++)
     if (memcmp(found + i, expected + i, sizeof *found) != 0)
-      fail_msg("%s, %s: element %zu of %zu: expected the bits of %a, found %a", isa, what, i, n, (double)expected[i],
-               (double)found[i]);
+      fail_msg("%s, %s: element %zu of %zu: expected the bits of %a, found %a", isa, what, i, n,
+               (double)expected[i], (double)found[i]);
 }
 
 /* |found - expected| <= bound, and NaN only where NaN is expected. */
-static inline void expect_near(const char *what, const char *isa, size_t i, double found, double expected, double bound)
+static inline void expect_near(const char *what, const char *isa, size_t i, double found, double expected,
+                               double bound)
 {
   if (isnan(expected) ? isnan(found) : fabs(found - expected) <= bound || found == expected) return;
-  fail_msg("%s, %s: element %zu: expected %.9g, found %.9g, off by %.3g, allowed %.3g", isa, what, i, expected, found,
-           fabs(found - expected), bound);
+  fail_msg("%s, %s: element %zu: expected %.9g, found %.9g, off by %.3g, allowed %.3g", isa, what, i, expected,
+           found, fabs(found - expected), bound);
 }
 
 /* One unit in the last place of a float of this size; below the normal range, of the smallest normal number. */

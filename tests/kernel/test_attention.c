@@ -1,5 +1,5 @@
-/* Attention forward: against the formula, against itself in other chunks and from key blocks, and with numbers that are
- * not finite where no query may look. */
+/* Attention forward: against the formula, against itself in other chunks and from key blocks, and with numbers
+ * that are not finite where no query may look. */
 #include "attention_case.h"
 
 static float *scratch_for(const kernel_table *t, size_t head_size)
@@ -54,8 +54,8 @@ static void formula_around_the_tiles(void **unused)
 {
   (void)unused;
   static const size_t sizes[] = {3, 7, 16, 17, 64, 80, 127, 128};
-  /* queries, keys, first: square; the tail of a prefill; one decoded token; queries beyond the last key; windows that
-   * begin inside a block; no keys at all */
+  /* queries, keys, first: square; the tail of a prefill; one decoded token; queries beyond the last key; windows
+   * that begin inside a block; no keys at all */
   static const size_t shapes[][3] = {{1, 1, 0},     {63, 63, 0},   {64, 64, 0},    {65, 65, 0},   {129, 129, 0},
                                      {64, 128, 64}, {7, 135, 128}, {30, 100, 70},  {1, 200, 199}, {1, 64, 63},
                                      {70, 40, 0},   {20, 64, 100}, {130, 300, 17}, {5, 0, 3},     {64, 65, 1}};
@@ -136,7 +136,8 @@ static void check_chunks(const kernel_table *t, const attention_head *h)
           expect_bits("lse in a chunk", t->name, 1, p.lse + (r - from) * p.lse_stride, h->lse + r * h->lse_stride);
         }
       }
-      for (; guard_count > before; guard_count--) munmap(guards[guard_count - 1].map, guards[guard_count - 1].bytes);
+      for (; guard_count > before; guard_count--)
+        munmap(guards[guard_count - 1].map, guards[guard_count - 1].bytes);
     }
 }
 
@@ -193,7 +194,8 @@ static void what_is_hidden_stays_hidden(void **unused)
         float *scratch = scratch_for(t, 19);
         t->attention_forward(&h, scratch);
         attention_head p = part_of(&h, 0, h.queries);
-        float *k = copied_floats(span(h.keys, 19, h.k_stride), h.k), *v = copied_floats(span(h.keys, 19, h.k_stride), h.v);
+        float *k = copied_floats(span(h.keys, 19, h.k_stride), h.k),
+              *v = copied_floats(span(h.keys, 19, h.k_stride), h.v);
         k[poisoned * h.k_stride + 5] = poisons[poisoned % 3];
         v[poisoned * h.k_stride + 18] = poisons[poisoned % 3];
         p.k = k;
@@ -217,7 +219,12 @@ static void reference(void **unused)
   (void)unused;
   guard_edge = EDGE_AT_END;
   for (int bias = BIAS_NONE; bias <= BIAS_DISTANCE; bias++) {
-    attention_options o = {.queries = 30, .keys = 70, .first = 40, .head_size = 12, .bias = (bias_kind)bias, .spread = 4,
+    attention_options o = {.queries = 30,
+                           .keys = 70,
+                           .first = 40,
+                           .head_size = 12,
+                           .bias = (bias_kind)bias,
+                           .spread = 4,
                            .blocks = bias == BIAS_SLOPE};
     attention_head h = make_head(&o);
     check_against_formula(reference_table(), &h);

@@ -1,5 +1,5 @@
-/* Attention backward: against the formula in double, whose own gradients are checked by finite differences; and with
- * numbers that are not finite where no query may look. */
+/* Attention backward: against the formula in double, whose own gradients are checked by finite differences; and
+ * with numbers that are not finite where no query may look. */
 #include "attention_case.h"
 
 typedef struct gradients {
@@ -207,7 +207,8 @@ static void finite_differences(void **unused)
     const kernel_table *t = kernel_table_at(k);
     if (!t) continue;
     for (int bias = BIAS_NONE; bias <= BIAS_DISTANCE; bias++) {
-      attention_options o = {.queries = 6, .keys = 9, .first = 3, .head_size = 5, .bias = (bias_kind)bias, .spread = 2};
+      attention_options o = {
+          .queries = 6, .keys = 9, .first = 3, .head_size = 5, .bias = (bias_kind)bias, .spread = 2};
       attention_head h = make_head(&o);
       prepare(&h, true);
       t->attention_backward(&h, scratch_for(t, 5));
@@ -240,13 +241,14 @@ static void what_is_hidden_stays_hidden(void **unused)
     for (int bias = BIAS_NONE; bias <= BIAS_DISTANCE; bias++)
       for (size_t queries = 1; queries < 100; queries += 14) {
         size_t d = 19, keys = 130;
-        attention_options o = {.queries = queries, .keys = keys, .first = 10, .head_size = d, .bias = (bias_kind)bias,
-                               .spread = 4};
+        attention_options o = {
+            .queries = queries, .keys = keys, .first = 10, .head_size = d, .bias = (bias_kind)bias, .spread = 4};
         attention_head h = make_head(&o);
         prepare(&h, true);
         t->attention_backward(&h, scratch_for(t, d));
         attention_head p = h;
-        float *k = copied_floats(span(keys, d, h.k_stride), h.k), *v = copied_floats(span(keys, d, h.k_stride), h.v);
+        float *k = copied_floats(span(keys, d, h.k_stride), h.k),
+              *v = copied_floats(span(keys, d, h.k_stride), h.v);
         for (size_t j = 10 + queries; j < keys; j++) {
           k[j * h.k_stride + 5] = poisons[j % 3];
           v[j * h.k_stride + 18] = poisons[j % 3];
@@ -272,8 +274,8 @@ static void what_is_hidden_stays_hidden(void **unused)
       }
 }
 
-/* On the diagonal: a key that is not finite spoils the queries that see it, and no earlier one; a query or a gradient
- * that is not finite spoils the keys that it sees, and no later one. */
+/* On the diagonal: a key that is not finite spoils the queries that see it, and no earlier one; a query or a
+ * gradient that is not finite spoils the keys that it sees, and no later one. */
 static void only_those_who_look_are_spoilt(void **unused)
 {
   (void)unused;
@@ -307,8 +309,10 @@ static void only_those_who_look_are_spoilt(void **unused)
       p.dv = filled_floats(span(n, d, p.k_stride), 0.5f);
       t->attention_backward(&p, scratch_for(t, d));
       size_t later = (poisoned + 1) * p.k_stride;
-      expect_bits("dk of later keys", t->name, span(n - poisoned - 1, d, p.k_stride), p.dk + later, clean.dk + later);
-      expect_bits("dv of later keys", t->name, span(n - poisoned - 1, d, p.k_stride), p.dv + later, clean.dv + later);
+      expect_bits("dk of later keys", t->name, span(n - poisoned - 1, d, p.k_stride), p.dk + later,
+                  clean.dk + later);
+      expect_bits("dv of later keys", t->name, span(n - poisoned - 1, d, p.k_stride), p.dv + later,
+                  clean.dv + later);
       assert_true(!isfinite(p.dv[poisoned * p.k_stride + 2]));
       guarded_free();
     }

@@ -1,9 +1,11 @@
-/* Exponential, activations, sums, rotation and the optimiser: against formulas in double.  What is promised, exactly:
+/* Exponential, activations, sums, rotation and the optimiser: against formulas in double.  Promised, exactly:
+ *
  *   exp            4 ulp of max(y, 2^-126); a true 0 from -104 down
  *   GELU (erf)     4 ulp of y, 8 ulp for x < -1, also far out where y is almost nothing (of 2^-126 at least)
  *   GELU (tanh)    4 ulp of y, 8 ulp of max(|y|, |x| / 16) for x < -1
  *   their slopes   8 ulp of the sum of their terms' magnitudes (tanh for x < -1: of |x| / 16 at least)
- *   add, rotate, adamw: 4 ulp of the sum of magnitudes */
+ *   add, rotate, adamw: 4 ulp of the sum of magnitudes
+ */
 #include "kernel_test.h"
 
 static const size_t lengths[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 100, 127, 128, 129, 1000};
@@ -37,7 +39,8 @@ static void exponential(void **unused)
 static void exponential_at_the_ends(void **unused)
 {
   (void)unused;
-  float x[16] = {0, -0.0f, -INFINITY, INFINITY, NAN, -104, -1e30f, -FLT_MAX, FLT_MAX, 89, FLT_MIN, -FLT_MIN, -103, 88.72f, -NAN, 1};
+  float x[16] = {0,       -0.0f, -INFINITY, INFINITY, NAN,  -104,   -1e30f, -FLT_MAX,
+                 FLT_MAX, 89,    FLT_MIN,   -FLT_MIN, -103, 88.72f, -NAN,   1};
   float y[16];
   FOR_EACH_TABLE(t) {
     t->exp(16, x, y);
@@ -165,7 +168,8 @@ static void long_sum_of_squares(void **unused)
   size_t n = 1 << 20;
   float *x = filled_floats(n, 0.1f);
   FOR_EACH_TABLE(t)
-    expect_near("sum_squares", t->name, 0, t->sum_squares(n, x), (double)n * 0.1f * 0.1f, 8 * EPS * (double)n * 0.01);
+    expect_near("sum_squares", t->name, 0, t->sum_squares(n, x), (double)n * 0.1f * 0.1f,
+                8 * EPS * (double)n * 0.01);
   guarded_free();
 }
 
@@ -188,7 +192,8 @@ static void rotation(void **unused)
           for (size_t p = 0; p < half; p++) {
             double c = cosine[p], s = inverse ? -(double)sine[p] : (double)sine[p], a = x[p], b = x[half + p];
             expect_near("rotate", t->name, p, y[p], a * c - b * s, 4 * ulp(fabs(a * c) + fabs(b * s)));
-            expect_near("rotate", t->name, half + p, y[half + p], b * c + a * s, 4 * ulp(fabs(b * c) + fabs(a * s)));
+            expect_near("rotate", t->name, half + p, y[half + p], b * c + a * s,
+                        4 * ulp(fabs(b * c) + fabs(a * s)));
           }
           guarded_free();
         }
@@ -197,8 +202,14 @@ static void rotation(void **unused)
 static void adamw(void **unused)
 {
   (void)unused;
-  adamw_step s = {.rate = 3e-3f, .decay = 3e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .correction1 = 1.25f,
-                  .correction2 = 1.4f, .grad_scale = 0.7f};
+  adamw_step s = {.rate = 3e-3f,
+                  .decay = 3e-4f,
+                  .beta1 = 0.9f,
+                  .beta2 = 0.95f,
+                  .epsilon = 1e-8f,
+                  .correction1 = 1.25f,
+                  .correction2 = 1.4f,
+                  .grad_scale = 0.7f};
   FOR_EACH_EDGE
     FOR_EACH_TABLE(t)
       for (size_t k = 0; k < LENGTHS; k++) {

@@ -1,5 +1,5 @@
-/* The packed matrix product: against a chain of multiply-adds written out here (bit-equal), against the double reference,
- * and against itself in other chunks. */
+/* The packed matrix product: against a chain of multiply-adds written out here (bit-equal), against the double
+ * reference, and against itself in other chunks. */
 #include "kernel_test.h"
 
 typedef struct problem {
@@ -52,8 +52,8 @@ static float *product(const kernel_table *t, const problem *p, const float *pack
 {
   size_t first = from * p->c_stride;
   float *c = copied_floats(span(to - from, p->columns, p->c_stride), p->c + first);
-  t->matmul(to - from, p->columns, p->inner, p->a + from * p->row_stride, p->row_stride, p->inner_stride, packed, c,
-            p->c_stride, p->accumulate);
+  t->matmul(to - from, p->columns, p->inner, p->a + from * p->row_stride, p->row_stride, p->inner_stride, packed,
+            c, p->c_stride, p->accumulate);
   return c;
 }
 
@@ -140,7 +140,8 @@ static void check_chunks(const kernel_table *t, const problem *p)
       size_t to = from + chunks[k] < p->rows ? from + chunks[k] : p->rows;
       const float *some = product(t, p, packed, from, to);
       for (size_t r = from; r < to; r++)
-        expect_bits("chunk of rows", t->name, p->columns, some + (r - from) * p->c_stride, whole + r * p->c_stride);
+        expect_bits("chunk of rows", t->name, p->columns, some + (r - from) * p->c_stride,
+                    whole + r * p->c_stride);
       size_t kept = guard_count - 1; /* the chunk alone goes back */
       munmap(guards[kept].map, guards[kept].bytes);
       guard_count = kept;
@@ -163,7 +164,8 @@ static void rows_keep_their_bits_in_chunks(void **unused)
         }
 }
 
-/* Strides that are multiples of 4 KiB meet in one set of the first-level cache: a kernel may take another way there. */
+/* Strides that are multiples of 4 KiB meet in one set of the first-level cache: a kernel may take another way
+ * there. */
 static void rows_keep_their_bits_at_page_strides(void **unused)
 {
   (void)unused;

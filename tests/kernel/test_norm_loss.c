@@ -151,7 +151,8 @@ static void check_loss(const kernel_table *t, size_t n, size_t target, double sp
   float *x = random_floats(n), *d = guarded_floats(n), loss, loss_alone;
   for (size_t c = 0; c < n; c++) x[c] = (float)(x[c] * spread);
   double largest = x[0], total = 0;
-  for (size_t c = 0; c < n; c++) largest = x[c] > largest ? x[c] : largest; /* not fmax, on which gcc 12 for ARM breaks */
+  for (size_t c = 0; c < n; c++)
+    largest = x[c] > largest ? x[c] : largest; /* not fmax, on which gcc 12 for ARM breaks */
   for (size_t c = 0; c < n; c++) total += exp(x[c] - largest);
   t->cross_entropy(n, x, target, 0.01f, &loss, d);
   t->cross_entropy(n, x, target, 0.01f, &loss_alone, NULL);
