@@ -37,6 +37,7 @@ typedef struct alibi_model_config {
   bool tied;                  /* output weight is the embedding */
   bool qk_norm;               /* RMSNorm of every query and key head, with a learned gain */
   double initial_deviation;   /* of weights before training */
+  double embedding_deviation; /* of the embedding; 0: 1 / sqrt(width) */
   char position[ALIBI_NAME_SIZE]; /* position method: "alibi", "rope", ... (`alibi positions`) */
   union {
     unsigned char bytes[ALIBI_POSITION_OPTIONS_SIZE];

@@ -31,6 +31,8 @@ static const field fields[] = {
     {"tied", FIELD_BOOLEAN, AT(tied), 0, 1, 1, NULL, NULL, "the output weight is the embedding"},
     {"qk_norm", FIELD_BOOLEAN, AT(qk_norm), 0, 1, 0, NULL, NULL, "RMSNorm of query and key heads"},
     {"initial_deviation", FIELD_REAL, AT(initial_deviation), 0, 1, 0.02, NULL, NULL, "standard deviation of new weights"},
+    {"embedding_deviation", FIELD_REAL, AT(embedding_deviation), 0, 100, 0, NULL, NULL,
+     "standard deviation of a new embedding; 0: 1 / sqrt(width)"},
     {"position", FIELD_TEXT, AT(position), 0, 0, 0, NULL, "alibi", "position method"},
 };
 

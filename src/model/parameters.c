@@ -90,7 +90,7 @@ status parameter_list_new(const alibi_model_config *config, parameter_list *list
   size_t own_count = method_parameters(config, own);
   status result;
   *list = (parameter_list){0};
-  TRY(add(list, "", "embedding.weight", vocabulary, width, INITIAL_NORMAL, true, error));
+  TRY(add(list, "", "embedding.weight", vocabulary, width, INITIAL_EMBEDDING, true, error));
   for (size_t i = 0; i < own_count; i++)
     TRY(add(list, "", own[i].name, own[i].rows, own[i].columns, INITIAL_POSITION, own[i].decay, error));
   for (size_t layer = 0; layer < (size_t)config->layers; layer++) TRY(add_block(list, config, layer, error));
@@ -120,6 +120,7 @@ void parameter_list_initialise(const parameter_list *list, const alibi_model_con
   const position_method *method = model_config_method(config);
   position_shape shape = model_config_position_shape(config);
   double deviation = config->initial_deviation, residual = deviation / sqrt(2.0 * (double)config->layers);
+  double embedding = config->embedding_deviation > 0 ? config->embedding_deviation : 1 / sqrt((double)config->width);
   size_t own = 0;
   for (size_t i = 0; i < list->count; i++) {
     const parameter *p = &list->items[i];
@@ -132,6 +133,7 @@ void parameter_list_initialise(const parameter_list *list, const alibi_model_con
       double normal = p->initial == INITIAL_ONE || p->initial == INITIAL_ZERO ? 0 : random_normal(seed, stream, e);
       switch (p->initial) {
       case INITIAL_NORMAL: value[e] = (float)(deviation * normal); break;
+      case INITIAL_EMBEDDING: value[e] = (float)(embedding * normal); break;
       case INITIAL_RESIDUAL: value[e] = (float)(residual * normal); break;
       case INITIAL_ONE: value[e] = 1; break;
       case INITIAL_ZERO: value[e] = 0; break;

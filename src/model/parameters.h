@@ -11,6 +11,7 @@
 typedef enum parameter_initial {
   INITIAL_NORMAL,   /* deviation of the configuration */
   INITIAL_RESIDUAL, /* the same / sqrt(2 L): what adds to the residual stream (Radford et al. 2019) */
+  INITIAL_EMBEDDING, /* its own deviation: with 1 / sqrt(C), as in fairseq, a word scaled by sqrt(C) is as large as its sinusoid */
   INITIAL_ONE,
   INITIAL_ZERO,
   INITIAL_POSITION  /* the position method says */
