@@ -36,8 +36,8 @@ typedef struct alibi_evaluate_options {
                           tokens, and fixed-target spreads max_targets / T probes (at least one) over the text */
   const char *extend;  /* NULL, or an extension of the position method: "linear", "ntk", "yarn"; the length that it
                           prepares for is W */
-  int64_t batch_tokens; /* tokens of windows run at once (a longer window runs alone); 0: 4096.  It bounds memory
-                           and changes no result */
+  int64_t batch_tokens; /* tokens of windows run at once (a longer window runs alone); 0: 512 a thread.  It bounds
+                           memory and changes no result */
 } alibi_evaluate_options;
 
 typedef struct alibi_evaluate_result {

@@ -10,7 +10,7 @@ enum { HEAD_ROWS = 256 };
 
 /* What the largest batch needs. */
 typedef struct batch_size {
-  size_t batches, windows, rows, targets;
+  size_t windows, rows, targets;
 } batch_size;
 
 /* The windows from `from` on that run together: at least one. */
@@ -34,7 +34,6 @@ static batch_size largest_batch(const plan *p, size_t batch_tokens)
     end = batch_end(p, from, batch_tokens);
     size_t rows = 0, targets = 0;
     for (size_t i = from; i < end; i++) rows += p->windows[i].inputs, targets += p->windows[i].count;
-    most.batches++;
     most.windows = larger(most.windows, end - from);
     most.rows = larger(most.rows, rows);
     most.targets = larger(most.targets, targets);
@@ -108,7 +107,7 @@ status engine_run(alibi_model *model, const uint32_t *tokens, const plan *p, con
   status result;
   *seconds = 0;
   TRY(engine_new(model, options, &size, &e, error));
-  if (size.batches > 1 && !model->packed) {
+  if (p->count > 1 && !model->packed) {
     TRY(model_pack(model, error));
     packed = true;
   }

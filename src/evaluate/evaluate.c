@@ -9,7 +9,9 @@
 #include "evaluate/engine.h"
 #include "evaluate/statistics.h"
 
-enum { BATCH_TOKENS = 4096, STRIDE_SHARE = 4 };
+/* A batch should fit the cache and still have work for all threads: with one thread 512 tokens are read 15 to 20 %
+ * faster than 4096 (width 128). */
+enum { BATCH_TOKENS = 512, STRIDE_SHARE = 4 };
 
 #define AT(member) offsetof(alibi_evaluate_options, member)
 
@@ -25,7 +27,7 @@ static const field fields[] = {
     {"max_targets", FIELD_INTEGER, AT(max_targets), 0, 9007199254740992.0, 0, NULL, NULL,
      "tokens scored at most; 0: all"},
     {"batch_tokens", FIELD_INTEGER, AT(batch_tokens), 0, 1 << 30, 0, NULL, NULL,
-     "tokens of windows at once; 0: 4096"},
+     "tokens of windows at once; 0: 512 a thread"},
 };
 
 void alibi_evaluate_options_init(alibi_evaluate_options *options)
@@ -148,7 +150,8 @@ alibi_status alibi_evaluate(alibi_model *model, const uint32_t *tokens, size_t c
   alibi_evaluate_options o = *options;
   TRY(protocols[o.protocol].make(&o, count, &p, error));
   engine_options run = {.length = (size_t)o.window,
-                        .batch_tokens = o.batch_tokens ? (size_t)o.batch_tokens : BATCH_TOKENS,
+                        .batch_tokens = o.batch_tokens ? (size_t)o.batch_tokens
+                                                       : BATCH_TOKENS * (size_t)model->context->threads,
                         .extension_options = extension_options.bytes};
   if (o.extend) {
     TRY(position_extension_require("extend", model->method->name, o.extend, &run.extension, error));
