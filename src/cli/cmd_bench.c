@@ -117,7 +117,8 @@ static status measure_group(const bench_group *group, const char *isa, alibi_err
     if (!text) RAISE(error, ALIBI_FAILED, "not enough memory for the JSON text");
     printf("%s\n", text);
   } else {
-    printf("peak %.1f GFLOP/s, least %.1f%%\n", row.peak * 1e-9, 100 * worst);
+    printf("peak %.1f GFLOP/s\n", row.peak * 1e-9);
+    if (row.rows > 0) printf("least share of it %.1f%%\n", 100 * worst);
   }
 done:
   free(text);
