@@ -360,12 +360,27 @@ static void help_field(FILE *stream, const option_group *group, const field *f)
   help_line(stream, left, right);
 }
 
+/* Line by line: a long one is wrapped, one that begins with a space stands as it is. */
+static void write_paragraphs(FILE *stream, const char *text)
+{
+  while (*text) {
+    size_t length = strcspn(text, "\n");
+    char line[2048];
+    snprintf(line, sizeof line, "%.*s", (int)length, text);
+    if (line[0] == ' ') fprintf(stream, "%s\n", line);
+    else write_wrapped(stream, line, 0, 0);
+    text += length;
+    if (*text) text++;
+  }
+}
+
 void command_help(const command *c, const command_line *line, FILE *stream)
 {
   fprintf(stream, "usage: alibi %s [options]%s%s\n\n", c->name, c->operands ? " " : "",
           c->operands ? c->operands : "");
   write_wrapped(stream, c->summary, 0, 0);
-  if (c->details) fprintf(stream, "\n%s\n", c->details);
+  if (c->details) fputc('\n', stream);
+  if (c->details) write_paragraphs(stream, c->details);
   if (line->text_count) fprintf(stream, "\nFiles and lists:\n");
   for (size_t i = 0; i < line->text_count; i++) {
     const text_option *text = &line->texts[i];
