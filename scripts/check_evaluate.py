@@ -81,8 +81,9 @@ def make_model(directory, alibi, vocabulary=256, **case):
               "position": {"method": model.position, **model.options}}
     (directory / "config.json").write_text(json.dumps(config))
     (directory / "text").write_text("x")
-    subprocess.run([alibi, "tokenizer", "train", "--quiet", "--vocab", str(vocabulary),
-                    "--out", directory / "tokenizer.json", directory / "text"], check=True, stderr=subprocess.DEVNULL)
+    train = [alibi, "tokenizer", "train", "--quiet", "--vocab", str(vocabulary)]
+    subprocess.run(train + ["--out", directory / "tokenizer.json", directory / "text"], check=True,
+                   stderr=subprocess.DEVNULL)
 
 
 # The comparison.
