@@ -25,6 +25,14 @@ static attention_head head_of(const op_attention *a, const attention_segment *s,
   return head;
 }
 
+/* Multiply-adds of one product of queries and keys, causal halves not taken off. */
+static double operations(const op_attention *a)
+{
+  double pairs = 0;
+  for (size_t s = 0; s < a->segment_count; s++) pairs += (double)a->segments[s].rows * (double)a->segments[s].keys;
+  return pairs * (double)(a->heads * a->head_size);
+}
+
 static size_t tiles_of(const attention_segment *s)
 {
   return (s->rows + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
@@ -36,7 +44,8 @@ void op_attention_forward(alibi_context *context, const op_workspace *work, cons
   size_t tiles = 0;
   for (size_t s = 0; s < a->segment_count; s++) tiles = tiles_of(&a->segments[s]) > tiles ? tiles_of(&a->segments[s]) : tiles;
   size_t items = a->segment_count * a->heads * tiles;
-#pragma omp parallel for num_threads(context->threads) schedule(dynamic) if (context->threads > 1 && items > 1)
+  int threads = op_threads(context, items, 2 * operations(a));
+#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
   for (size_t item = 0; item < items; item++) {
     const attention_segment *s = &a->segments[item / tiles / a->heads];
     size_t start = (tiles - 1 - item % tiles) * ATTENTION_BLOCK; /* the longest first */
@@ -75,12 +84,13 @@ void op_attention_backward(alibi_context *context, const op_workspace *work, con
 {
   const kernel_table *k = context->kernel;
   size_t items = a->segment_count * a->kv_heads;
-#pragma omp parallel for num_threads(context->threads) schedule(dynamic) if (context->threads > 1 && items > 1)
+  int threads = op_threads(context, items, 5 * operations(a));
+#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
   for (size_t item = 0; item < items; item++)
     backward_group(k, a, item / a->kv_heads, item % a->kv_heads,
                    work->scratch + (size_t)omp_get_thread_num() * work->scratch_floats);
   if (!a->table_grad) return;
-#pragma omp parallel for num_threads(context->threads) if (context->threads > 1 && a->heads > 1)
+#pragma omp parallel for num_threads(threads) if (threads > 1)
   for (size_t h = 0; h < a->heads; h++)
     for (size_t s = 0; s < a->segment_count; s++)
       k->add(a->table_length, a->table_partials + (s * a->heads + h) * a->table_length,

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "op/op.h"
 
-enum { ROW_BLOCK = 128, COLUMN_BLOCK = 256 };
+enum { ROW_BLOCK = 192, COLUMN_BLOCK = 256 }; /* rows: whole register tiles of 6 and of 8 */
 
 size_t op_panel_floats(const alibi_context *context, size_t inner, size_t columns)
 {
@@ -28,7 +28,8 @@ static void pack(alibi_context *context, size_t inner, size_t columns, const flo
 {
   const kernel_table *k = context->kernel;
   size_t items = (columns + COLUMN_BLOCK - 1) / COLUMN_BLOCK;
-#pragma omp parallel for num_threads(context->threads) if (context->threads > 1 && items > 1)
+  int threads = op_threads(context, items, (double)inner * (double)columns);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
   for (size_t item = 0; item < items; item++) {
     size_t start = item * COLUMN_BLOCK;
     size_t width = columns - start < COLUMN_BLOCK ? columns - start : COLUMN_BLOCK;
@@ -44,7 +45,8 @@ static void product(alibi_context *context, size_t rows, size_t columns, size_t 
   const kernel_table *k = context->kernel;
   size_t row_items = (rows + ROW_BLOCK - 1) / ROW_BLOCK, column_items = (columns + COLUMN_BLOCK - 1) / COLUMN_BLOCK;
   size_t items = row_items * column_items;
-#pragma omp parallel for num_threads(context->threads) schedule(dynamic) if (context->threads > 1 && items > 1)
+  int threads = op_threads(context, items, (double)rows * (double)columns * (double)inner);
+#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
   for (size_t item = 0; item < items; item++) {
     size_t r0 = item / column_items * ROW_BLOCK, c0 = item % column_items * COLUMN_BLOCK;
     size_t height = rows - r0 < ROW_BLOCK ? rows - r0 : ROW_BLOCK;
@@ -85,7 +87,8 @@ static void add_column_sums(alibi_context *context, size_t rows, size_t columns,
   const kernel_table *k = context->kernel;
   size_t items = (columns + COLUMN_BLOCK - 1) / COLUMN_BLOCK;
   norm_shape s = {.rows = rows, .columns = columns, .in_stride = stride, .out_stride = stride};
-#pragma omp parallel for num_threads(context->threads) if (context->threads > 1 && items > 1)
+  int threads = op_threads(context, items, (double)rows * (double)columns);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
   for (size_t item = 0; item < items; item++) {
     size_t from = item * COLUMN_BLOCK, to = columns - from < COLUMN_BLOCK ? columns : from + COLUMN_BLOCK;
     k->norm_backward_gain(&s, from, to, NULL, NULL, NULL, dy, NULL, sums);

@@ -23,8 +23,8 @@ static span block_at(size_t n, size_t block, size_t item)
 }
 
 #define PARALLEL_FOR_(text) _Pragma(#text)
-#define PARALLEL_FOR(items)                                                                                  \
-  PARALLEL_FOR_(omp parallel for num_threads(context->threads) if (context->threads > 1 && (items) > 1))     \
+#define PARALLEL_FOR(items, numbers)                                                                         \
+  PARALLEL_FOR_(omp parallel for num_threads(op_threads(context, items, 16.0 * (double)(numbers))))          \
   for (size_t item = 0; item < (items); item++)
 
 void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns, const float *x,
@@ -33,7 +33,7 @@ void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t grou
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK);
-  PARALLEL_FOR(items)
+  PARALLEL_FOR(items, rows * groups * columns)
   {
     span b = block_at(rows, ROW_BLOCK, item);
     if (groups == 1) {
@@ -55,7 +55,7 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK), column_items = count_blocks(columns, COLUMN_BLOCK);
-  PARALLEL_FOR(items)
+  PARALLEL_FOR(items, rows * groups * columns)
   {
     span b = block_at(rows, ROW_BLOCK, item);
     if (groups == 1) {
@@ -70,7 +70,7 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
                        dx + r * x_stride);
   }
   if (!dgain && !dshift) return;
-  PARALLEL_FOR(column_items)
+  PARALLEL_FOR(column_items, rows * groups * columns)
   {
     span b = block_at(columns, COLUMN_BLOCK, item);
     size_t to = b.start + b.count;
@@ -89,7 +89,7 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
 void op_activation_forward(alibi_context *context, activation_kind kind, size_t n, const float *x, float *y)
 {
   size_t items = count_blocks(n, FLAT_BLOCK);
-  PARALLEL_FOR(items)
+  PARALLEL_FOR(items, n)
   {
     span b = block_at(n, FLAT_BLOCK, item);
     context->kernel->activation_forward(kind, b.count, x + b.start, y + b.start);
@@ -100,7 +100,7 @@ void op_activation_backward(alibi_context *context, activation_kind kind, size_t
                             float *dx)
 {
   size_t items = count_blocks(n, FLAT_BLOCK);
-  PARALLEL_FOR(items)
+  PARALLEL_FOR(items, n)
   {
     span b = block_at(n, FLAT_BLOCK, item);
     context->kernel->activation_backward(kind, b.count, x + b.start, dy + b.start, dx + b.start);
@@ -110,7 +110,7 @@ void op_activation_backward(alibi_context *context, activation_kind kind, size_t
 void op_copy(alibi_context *context, size_t n, const float *x, float *y)
 {
   size_t items = count_blocks(n, FLAT_BLOCK);
-  PARALLEL_FOR(items)
+  PARALLEL_FOR(items, n)
   {
     span b = block_at(n, FLAT_BLOCK, item);
     memcpy(y + b.start, x + b.start, b.count * sizeof *y);
@@ -120,7 +120,7 @@ void op_copy(alibi_context *context, size_t n, const float *x, float *y)
 void op_add(alibi_context *context, size_t n, const float *x, float *y)
 {
   size_t items = count_blocks(n, FLAT_BLOCK);
-  PARALLEL_FOR(items)
+  PARALLEL_FOR(items, n)
   {
     span b = block_at(n, FLAT_BLOCK, item);
     context->kernel->add(b.count, x + b.start, y + b.start);
@@ -132,7 +132,7 @@ void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, 
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK);
-  PARALLEL_FOR(items)
+  PARALLEL_FOR(items, rows * channels)
   {
     span b = block_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++) {
@@ -149,7 +149,7 @@ void op_embedding_backward(alibi_context *context, size_t rows, size_t channels,
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(channels, COLUMN_BLOCK);
-  PARALLEL_FOR(items)
+  PARALLEL_FOR(items, rows * channels)
   {
     span b = block_at(channels, COLUMN_BLOCK, item);
     for (size_t r = 0; r < rows; r++) {
@@ -166,7 +166,7 @@ void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_si
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK), half = rotary / 2;
-  PARALLEL_FOR(items)
+  PARALLEL_FOR(items, rows * heads * rotary)
   {
     span b = block_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++)
@@ -179,7 +179,7 @@ void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_si
 void op_cross_entropy(alibi_context *context, size_t rows, size_t vocabulary, const float *logits,
                       const uint32_t *targets, float weight, float *losses, float *dlogits)
 {
-  PARALLEL_FOR(rows)
+  PARALLEL_FOR(rows, rows * vocabulary)
   {
     float *d = dlogits ? dlogits + item * vocabulary : NULL;
     context->kernel->cross_entropy(vocabulary, logits + item * vocabulary, targets[item], weight, losses + item, d);
@@ -194,7 +194,7 @@ double op_sum_squares(alibi_context *context, size_t n, const float *x)
   for (size_t start = 0; start < n; start += (size_t)BATCH * FLAT_BLOCK) {
     size_t left = n - start < (size_t)BATCH * FLAT_BLOCK ? n - start : (size_t)BATCH * FLAT_BLOCK;
     size_t items = count_blocks(left, FLAT_BLOCK);
-    PARALLEL_FOR(items)
+    PARALLEL_FOR(items, left)
     {
       span b = block_at(left, FLAT_BLOCK, item);
       partial[item] = context->kernel->sum_squares(b.count, x + start + b.start);
@@ -208,7 +208,7 @@ void op_adamw(alibi_context *context, size_t n, const adamw_step *step, const fl
               float *v)
 {
   size_t items = count_blocks(n, FLAT_BLOCK);
-  PARALLEL_FOR(items)
+  PARALLEL_FOR(items, n)
   {
     span b = block_at(n, FLAT_BLOCK, item);
     context->kernel->adamw(b.count, step, grad + b.start, value + b.start, m + b.start, v + b.start);
