@@ -23,5 +23,3 @@ fi
 
 # shellcheck disable=SC2086  # OPTIONS is a list
 "$alibi" study --out "$out" --overwrite ${OPTIONS:-} "$text"
-echo
-echo "The report: $out/report.html"

@@ -47,7 +47,7 @@ static void study_add_options(command_line *line)
   command_add_text(line, "test-lengths", "LIST", &test_lengths, "tokens a test window; default 1, 2, 4, 8, 16 times the training length");
   command_add_text(line, "protocols", "LIST", &protocols, "how to measure; see docs/results.md");
   command_add_text(line, "rival", "METHOD", &rival, "method that --rival-length trains");
-  command_add_text(line, "valid", "FILE", &valid, "test on this text; default: the end of each TEXT is held out");
+  command_add_text(line, "valid", "LIST", &valid, "test on these texts, between commas; default: the end of each TEXT is held out");
   command_add_group(line, "Study", study_fields(), &settings, "");
   command_add_group(line, "Output", (field_table)FIELD_TABLE(output_fields), &output, "");
   model_options_add(line, &model, hidden);

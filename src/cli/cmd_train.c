@@ -48,7 +48,7 @@ static void train_add_options(command_line *line)
   command_add_text(line, "out", "DIR", &out, "where the model goes");
   command_add_text(line, "tokenizer", "FILE", &tokenizer_path,
                    "a tokenizer.json, or bytes; without it a BPE is trained on the texts");
-  command_add_text(line, "valid", "FILE", &valid_path, "test on this text; without it the end of each TEXT is held out");
+  command_add_text(line, "valid", "LIST", &valid_path, "test on these texts, between commas; without it the end of each TEXT is held out");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(own_fields), &own, "");
   model_options_add(line, &model_settings, hidden);
 }
@@ -300,10 +300,11 @@ static void print_result(const training *t)
   const alibi_model *model = alibi_trainer_model(t->trainer);
   printf("%s: %s, %" PRId64 " parameters, %" PRId64 " steps, %.0f tokens/s\n", out, model_settings.config.position,
          alibi_model_parameter_count(model), t->steps, (double)t->tokens / t->seconds);
-  if (t->test.size)
-    printf("perplexity %.2f +- %.2f (%.3f bits a byte) on %" PRId64 " held-out tokens, sliding windows of %" PRId64 "\n",
-           t->test.perplexity, isnan(t->test.standard_error) ? 0 : t->test.standard_error, t->test.bits_per_byte, t->test.tokens,
-           t->test.window);
+  if (!t->test.size) return;
+  printf("perplexity %.2f", t->test.perplexity);
+  if (!isnan(t->test.standard_error)) printf(" +- %.2f", t->test.standard_error);
+  printf(" (%.3f bits a byte) on %" PRId64 " held-out tokens, sliding windows of %" PRId64 "\n", t->test.bits_per_byte,
+         t->test.tokens, t->test.window);
 }
 
 static status train_run(command_line *line, alibi_error *error)

@@ -43,7 +43,7 @@ typedef struct standing {
   const method_result *method;
   const char *extend;
   double trained, longest, worst; /* perplexity; ratio of the worst length to the trained one */
-  bool unable;
+  bool unable, leads;
 } standing;
 
 static double perplexity_at(const curve *c, int64_t length)
@@ -93,11 +93,32 @@ static bool is_unable(const standing *s)
   return s->unable;
 }
 
+static bool leads(const standing *s)
+{
+  return s->leads;
+}
+
 static size_t count_of(const standing *all, size_t count, bool (*wanted)(const standing *))
 {
   size_t total = 0;
   for (size_t i = 0; i < count; i++) total += wanted(&all[i]);
   return total;
+}
+
+/* The best method where everyone was trained, and whoever is within 1 % of it. */
+static void at_training_length(standing *all, size_t count, sentence *s)
+{
+  double best = INFINITY;
+  for (size_t i = 0; i < count; i++)
+    if (all[i].trained < best) best = all[i].trained;
+  if (!isfinite(best)) return;
+  for (size_t i = 0; i < count; i++) all[i].leads = all[i].trained <= best * FLAT;
+  add(s, " At the training length itself ");
+  add_list(s, all, count, leads, false);
+  if (count_of(all, count, leads) == 1)
+    add(s, " is best (perplexity %.2f).", best);
+  else
+    add(s, " are best, within 1 %% of each other (perplexity %.2f).", best);
 }
 
 static void answer(const study_plan *plan, const study_results *results, sentence *s)
@@ -131,11 +152,8 @@ static void answer(const study_plan *plan, const study_results *results, sentenc
     add_list(s, all, count, is_unable, false);
     add(s, " cannot go beyond %lld", trained);
   }
-  const standing *best = NULL;
-  for (size_t i = 0; i < count; i++)
-    if (isfinite(all[i].trained) && (!best || all[i].trained < best->trained)) best = &all[i];
-  if (best) add(s, ". At the training length itself %s is best (%.2f)", results_spelling(best->method->name), best->trained);
   add(s, ".");
+  at_training_length(all, count, s);
 }
 
 static const method_result *find_role(const study_results *results, const char *role, const char *name)

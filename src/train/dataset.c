@@ -62,9 +62,35 @@ static status pieces_new(pieces *p, size_t count, alibi_error *error)
   return result == ALIBI_OK ? memory_new(&p->sizes, count, sizeof *p->sizes, "the texts", error) : result;
 }
 
+static size_t count_paths(const char *list)
+{
+  size_t count = 1;
+  for (; *list; list++) count += *list == ',';
+  return count;
+}
+
+/* One path, or several between commas; a file whose own name has a comma is taken as one. */
+static status open_valid(sources *s, const char *list, alibi_error *error)
+{
+  const mapped_file *file;
+  char *copy = strdup(list), *rest = copy;
+  status result = ALIBI_OK;
+  if (!copy) RAISE(error, ALIBI_FAILED, "not enough memory for the names of the texts");
+  while (rest) {
+    char *path = rest, *comma = path_exists(path) ? NULL : strchr(path, ',');
+    rest = comma ? comma + 1 : NULL;
+    if (comma) *comma = '\0';
+    TRY(open_text(s, path, &file, error));
+    add_piece(&s->valid, file->data, file->size);
+  }
+done:
+  free(copy);
+  return result;
+}
+
 static status open_sources(const dataset_request *request, sources *s, alibi_error *error)
 {
-  size_t count = request->text_count + 1;
+  size_t count = request->text_count + (request->valid ? count_paths(request->valid) : 0);
   const mapped_file *file;
   status result;
   if (request->text_count == 0) RAISE(error, ALIBI_INVALID, "expected at least one text to train on, found none");
@@ -77,10 +103,7 @@ static status open_sources(const dataset_request *request, sources *s, alibi_err
     add_piece(&s->train, file->data, split);
     add_piece(&s->valid, file->data + split, file->size - split);
   }
-  if (request->valid) {
-    TRY(open_text(s, request->valid, &file, error));
-    add_piece(&s->valid, file->data, file->size);
-  }
+  if (request->valid) TRY(open_valid(s, request->valid, error));
 done:
   return result;
 }

@@ -11,7 +11,7 @@
 typedef struct dataset_request {
   const char *const *texts; /* paths */
   size_t text_count;
-  const char *valid;        /* path of a text that is held out; NULL: the end of each text is */
+  const char *valid;        /* paths of texts that are held out, between commas; NULL: the end of each text is */
   double held_out;          /* share of each text; 0: none */
   const char *tokenizer;    /* "bytes", or the path of a tokenizer.json; NULL: a BPE is trained on the training part */
   uint32_t vocabulary;      /* of that BPE, at most */
