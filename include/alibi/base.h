@@ -49,9 +49,14 @@ ALIBI_API void alibi_error_init(alibi_error *error);
 typedef enum alibi_log_level { ALIBI_LOG_INFO = 0, ALIBI_LOG_WARNING } alibi_log_level;
 typedef void (*alibi_log_function)(void *user, alibi_log_level level, const char *sentence);
 
-/* Settings of a context.  `size` is sizeof(alibi_context_options), set by alibi_context_options_init. */
+/* Structs of settings (alibi_..._options, alibi_model_config, alibi_sampling) begin with their size, set by their
+ * _init function.  A caller that knows an older, shorter struct of the kind may hand that over with its size: the
+ * missing fields get their defaults.  A longer struct is taken where the bytes beyond are 0.  Size 0 is
+ * ALIBI_INVALID. */
+
+/* Settings of a context. */
 typedef struct alibi_context_options {
-  size_t size;
+  size_t size;            /* sizeof(alibi_context_options), set by alibi_context_options_init */
   int threads;            /* 0: as many as the process may use */
   const char *isa;        /* NULL: ALIBI_ISA from the environment, else the best of this processor */
   alibi_log_function log; /* NULL: silence */

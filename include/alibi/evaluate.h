@@ -1,13 +1,19 @@
+/* clang-format off */
 /* alibi/evaluate.h - perplexity by exact protocols.
  *
  * W is the number of inputs of a window, S the stride.  Tokens are x[0..N-1]; x[0] is never scored.
- *   nonoverlapping(W)  window k reads x[kW .. kW+W-1] and scores the token after each; N-1 tokens scored.
- *   sliding(W, S)      the first window scores all its tokens, each later one advances by S and scores its last S;
- * the last ends at x[N-2] and starts W earlier.  Every token but the first is scored once, N-1 in all. S = W is
- * nonoverlapping(W), whose last window is shorter. fixed-target(W)    the same targets at every W: each probe has
- * exactly W inputs and scores its last T outputs, T = min(200, smallest W of the sweep / 4), at least 1. Means are
- * over tokens; standard errors over blocks of at least 1000 tokens.  Results are the same, to the bit, for any
- * number of threads and any number of windows per batch. */
+ *
+ *   nonoverlapping(W)  Window k reads x[kW .. kW+W-1] and scores the token after each; the last window may be
+ *                      shorter.  Every token but the first is scored once, N-1 in all.
+ *   sliding(W, S)      The first window scores all its tokens, each later one advances by S and scores its last
+ *                      S; the last ends at x[N-2] and still reads W.  Every token but the first is scored once,
+ *                      N-1 in all.  S = W is nonoverlapping(W), last window and all.
+ *   fixed-target(W)    The same targets at every W of a sweep: each probe has exactly W inputs and scores its
+ *                      last T outputs, T = min(200, smallest W of the sweep / 4), at least 1.
+ *
+ * Means are over tokens; standard errors over blocks of at least 1000 tokens.  Results are the same, to the bit, for
+ * any number of threads and any number of windows per batch. */
+/* clang-format on */
 #ifndef ALIBI_EVALUATE_H
 #define ALIBI_EVALUATE_H
 

@@ -1,7 +1,9 @@
 /* alibi/model.h - a decoder-only transformer as data: its configuration, and a model in memory.
  *
- * A model is immutable once trained or opened: many sessions and evaluations may share it.  It borrows the context it was
- * made with, which must outlive it. */
+ * The weights of a model do not change once it is trained or opened: many sessions and evaluations may share it.
+ * All calls with one model, its sessions and its evaluations are made by one thread at a time, as with the
+ * context, for they share memory that the model keeps.  It borrows the context it was made with, which must
+ * outlive it. */
 #ifndef ALIBI_MODEL_H
 #define ALIBI_MODEL_H
 
@@ -20,7 +22,7 @@ typedef enum alibi_activation { ALIBI_GELU_ERF = 0, ALIBI_GELU_TANH } alibi_acti
 
 /* The block as data.  Start from alibi_model_config_init; change fields or use alibi_model_config_set. */
 typedef struct alibi_model_config {
-  size_t size;                /* sizeof(alibi_model_config) */
+  size_t size;                /* sizeof(alibi_model_config), set by alibi_model_config_init (alibi/base.h) */
   int64_t vocabulary;         /* V */
   int64_t layers;             /* L */
   int64_t width;              /* C */
@@ -60,7 +62,8 @@ typedef struct alibi_model alibi_model;
 /* A model with random weights, a pure function of the configuration and the seed. */
 ALIBI_API alibi_status alibi_model_new(alibi_context *context, const alibi_model_config *config, uint64_t seed,
                                        alibi_model **model, alibi_error *error);
-/* A directory with config.json and model.safetensors (fp32), as written by alibi_model_save. */
+/* A directory with config.json and model.safetensors (fp32), as written by alibi_model_save.  ALIBI_BAD_INPUT
+ * where a file is damaged or the two were not saved together. */
 ALIBI_API alibi_status alibi_model_open(alibi_context *context, const char *directory, alibi_model **model,
                                         alibi_error *error);
 ALIBI_API alibi_status alibi_model_save(const alibi_model *model, const char *directory, alibi_error *error);

@@ -1,9 +1,10 @@
 /* alibi/session.h - decoding with a cache: prefill, step, sampling.
  *
- * A session holds the keys and values of one text.  The logits after any tokens are the same, to the bit, however the tokens
- * were cut into calls and whatever other sessions were stepped with it, and the same as those of a full forward pass.  Sessions
- * of one model share what they can: only the cache and the logits are a session's own.  A session that failed a call
- * is as it was before. */
+ * A session holds the keys and values of one text.  The logits after any tokens are the same, to the bit, however
+ * the tokens were cut into calls and whatever other sessions were stepped with it, and the same as those of a full
+ * forward pass.  Sessions of one model share what they can: only the cache and the logits are a session's own.  So
+ * all calls with one model and its sessions, different ones too, are made by one thread at a time.  A session that
+ * failed a call is as it was before. */
 #ifndef ALIBI_SESSION_H
 #define ALIBI_SESSION_H
 

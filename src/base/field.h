@@ -1,5 +1,5 @@
 /* base/field.h - one table of fields per configuration struct.  The table drives JSON files, command-line
- * options, --help, checkpoints and the documentation, so a setting is described once.
+ * options and --help, so a setting is described once.
  *
  * A field lives at `offset` in its struct.  Its kind says how it is stored:
  *   FIELD_INTEGER int64_t   FIELD_REAL double   FIELD_BOOLEAN bool

@@ -41,9 +41,8 @@ static void print_settings(field_table table, const char *prefix)
 
 static void print_method(const position_method *m)
 {
-  printf("%s: %s\n\n  formula     %s\n  source      %s\n  relative    %s\n  skips       %s\n", m->name, m->title, m->formula,
-         m->source, m->relative ? "yes: scores depend on the distance only" : "no",
-         m->decays ? "its bias decays without end, so far keys can be proven invisible" : "never: its bias does not decay");
+  printf("%s: %s\n\n  formula     %s\n  source      %s\n  relative    %s\n", m->name, m->title, m->formula,
+         m->source, m->relative ? "yes: scores depend on the distance only" : "no");
   printf("  parameters  %s\n", m->parameters ? "yes, learned" : "none");
   if (m->fields.count) printf("\n");
   print_settings(m->fields, m->name);

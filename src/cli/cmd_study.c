@@ -75,6 +75,20 @@ static status check_resume(const command_line *line, alibi_error *error)
   return ALIBI_OK;
 }
 
+/* Options that would change nothing beside the others are slips. */
+static status check_line(const command_line *line, alibi_error *error)
+{
+  if (output.resume) return check_resume(line, error);
+  if (line->operand_count == 0) return fail(error, ALIBI_INVALID, "study: expected at least one TEXT, found none");
+  if (settings.bytes && command_line_given(line, &settings, "vocabulary"))
+    return fail(error, ALIBI_INVALID, "--bytes has a vocabulary of 256: give --bytes or --vocabulary, not both");
+  if (valid && command_line_given(line, &settings, "held_out"))
+    return fail(error, ALIBI_INVALID, "--valid names the texts to test on: give --valid or --held-out, not both");
+  if (settings.rival_length == 0 && command_line_given(line, &rival, "rival"))
+    return fail(error, ALIBI_INVALID, "--rival: expected --rival-length too");
+  return model_options_check(line, &model, used, error);
+}
+
 /* Items of the study are numbered as they begin, as progress items are; the map keeps the two apart. */
 enum { MAX_ITEMS = 512 };
 static int items[MAX_ITEMS];
@@ -117,6 +131,8 @@ static void print_results(const study_results *results, const char *protocol)
   print_text(results_table(results, protocol, columns));
   printf("\n");
   print_text(results_plot(results, protocol, columns, terminal_utf8()));
+  printf("\n");
+  print_text(results_costs(results));
   printf("\n%s\n", results->answer);
   if (results->rival_answer) printf("\n%s\n", results->rival_answer);
   printf("\nThe report: %s/report.html (also results.json, results.csv, curves.svg, curves.png)\n", out);
@@ -140,9 +156,7 @@ static status study_run_command(command_line *line, alibi_error *error)
   study_results results = {0};
   char *text = NULL;
   status result;
-  if (output.resume) TRY(check_resume(line, error));
-  else if (line->operand_count == 0) RAISE(error, ALIBI_INVALID, "study: expected at least one TEXT, found none");
-  TRY(model_options_check(line, &model, used, error));
+  TRY(check_line(line, error));
   text = command_line_text(line, &command_study);
   TRY(cli_context(&context, error));
   study_request request = {.settings = settings,

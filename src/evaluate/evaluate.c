@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/settings.h"
+#include "evaluate/cost.h"
 #include "evaluate/engine.h"
 #include "evaluate/statistics.h"
 
@@ -92,10 +94,6 @@ static status check(const alibi_model *model, const uint32_t *tokens, size_t cou
                     const alibi_evaluate_options *options, alibi_error *error)
 {
   status result;
-  if (options->size != sizeof *options)
-    RAISE(error, ALIBI_INVALID,
-          "evaluation options: expected size %zu, found %zu (call alibi_evaluate_options_init)", sizeof *options,
-          options->size);
   TRY(field_check((field_table)FIELD_TABLE(fields), options, "evaluation options", error));
   if (count < 2)
     RAISE(error, ALIBI_INVALID,
@@ -146,8 +144,10 @@ alibi_status alibi_evaluate(alibi_model *model, const uint32_t *tokens, size_t c
     double align;
   } extension_options = {{0}};
   status result;
-  TRY(check(model, tokens, count, options, error));
-  alibi_evaluate_options o = *options;
+  alibi_evaluate_options o;
+  alibi_evaluate_options_init(&o);
+  TRY(settings_take(options, &o, sizeof o, "alibi_evaluate_options", error));
+  TRY(check(model, tokens, count, &o, error));
   TRY(protocols[o.protocol].make(&o, count, &p, error));
   engine_options run = {.length = (size_t)o.window,
                         .batch_tokens = o.batch_tokens ? (size_t)o.batch_tokens
@@ -164,4 +164,16 @@ done:
   memory_free(losses);
   plan_free(&p);
   return result;
+}
+
+double evaluate_input_tokens(const alibi_evaluate_options *options, size_t count)
+{
+  alibi_evaluate_options o = *options;
+  plan p = {0};
+  double inputs = 0;
+  if (o.protocol >= 0 && o.protocol < ALIBI_PROTOCOL_COUNT && o.window > 0 && count >= 2 &&
+      protocols[o.protocol].make(&o, count, &p, NULL) == ALIBI_OK)
+    inputs = (double)p.inputs;
+  plan_free(&p);
+  return inputs;
 }

@@ -7,6 +7,7 @@
 #include "alibi/session.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/settings.h"
 
 enum { STREAM_SAMPLING = 0x70696366, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
 
@@ -94,8 +95,6 @@ static double total_weight(const chooser *c, const cut *within)
 
 static status check(const alibi_sampling *s, const float *logits, size_t vocabulary, size_t *largest, alibi_error *error)
 {
-  if (s->size != sizeof *s)
-    return fail(error, ALIBI_INVALID, "sampling: expected size %zu, found %zu (call alibi_sampling_init)", sizeof *s, s->size);
   if (!(s->temperature >= 0 && s->temperature <= 1e6))
     return fail(error, ALIBI_INVALID, "temperature: expected a number from 0 to 1e6, found %g", s->temperature);
   if (s->top_k < 0) return fail(error, ALIBI_INVALID, "top_k: expected at least 0, found %lld", (long long)s->top_k);
@@ -118,7 +117,11 @@ status alibi_sample(const float *logits, size_t vocabulary, const alibi_sampling
                     alibi_error *error)
 {
   size_t largest = 0;
-  status result = check(sampling, logits, vocabulary, &largest, error);
+  alibi_sampling own;
+  alibi_sampling_init(&own);
+  status result = settings_take(sampling, &own, sizeof own, "alibi_sampling", error);
+  sampling = &own;
+  if (result == ALIBI_OK) result = check(sampling, logits, vocabulary, &largest, error);
   if (result != ALIBI_OK) return result;
   *token = (uint32_t)largest;
   if (sampling->temperature == 0) return ALIBI_OK;

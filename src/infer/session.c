@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/settings.h"
 #include "model/model.h"
 
 enum { ENGINE_ROWS = 128, HEAD_ROWS = 32 };
@@ -91,16 +92,14 @@ static status engine_borrow(alibi_model *model, size_t capacity, const position_
 status alibi_session_new(alibi_model *model, const alibi_session_options *options, alibi_session **session,
                          alibi_error *error)
 {
-  alibi_session_options defaults;
+  alibi_session_options own;
   alibi_session *s = NULL;
   const position_extension *extension = NULL;
   status result;
   *session = NULL;
-  alibi_session_options_init(&defaults);
-  if (!options) options = &defaults;
-  if (options->size != sizeof *options)
-    RAISE(error, ALIBI_INVALID, "session options: expected size %zu, found %zu (call alibi_session_options_init)",
-          sizeof *options, options->size);
+  alibi_session_options_init(&own);
+  if (options) TRY(settings_take(options, &own, sizeof own, "alibi_session_options", error));
+  options = &own;
   if (options->capacity < 0)
     RAISE(error, ALIBI_INVALID, "session: expected a capacity of at least 0, found %lld", (long long)options->capacity);
   if (options->extend)

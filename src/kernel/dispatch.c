@@ -4,6 +4,7 @@
 
 #include "base/context.h"
 #include "base/memory.h"
+#include "base/settings.h"
 #include "base/system.h"
 #include "kernel/kernel.h"
 
@@ -72,8 +73,10 @@ status alibi_context_new(const alibi_context_options *options, alibi_context **c
   if (!context)
     return fail(error, ALIBI_INVALID, "alibi_context_new: expected a pointer for the context, found NULL");
   *context = NULL;
-  if (options && options->size)
-    memcpy(&defaults, options, options->size < sizeof defaults ? options->size : sizeof defaults);
+  if (options) {
+    status taken = settings_take(options, &defaults, sizeof defaults, "alibi_context_options", error);
+    if (taken != ALIBI_OK) return taken;
+  }
   if (defaults.threads < 0 || defaults.threads > 1024)
     return fail(error, ALIBI_INVALID, "threads: expected 0 to 1024, found %d", defaults.threads);
   const kernel_table *table = NULL;

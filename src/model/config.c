@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/settings.h"
+
 #define FORMAT_NAME "alibi-decoder"
 
 static const char *const norm_names[] = {"layernorm", "rmsnorm", NULL};
@@ -71,7 +73,13 @@ status model_config_set_method(alibi_model_config *config, const char *name, ali
   return ALIBI_OK;
 }
 
-status alibi_model_config_set(alibi_model_config *config, const char *name, const char *value, alibi_error *error)
+status model_config_take(const alibi_model_config *given, alibi_model_config *config, alibi_error *error)
+{
+  alibi_model_config_init(config);
+  return settings_take(given, config, sizeof *config, "alibi_model_config", error);
+}
+
+static status set(alibi_model_config *config, const char *name, const char *value, alibi_error *error)
 {
   if (strcmp(name, "position") == 0) return model_config_set_method(config, value, error);
   const field *f = field_find(model_config_fields(), name);
@@ -83,6 +91,25 @@ status alibi_model_config_set(alibi_model_config *config, const char *name, cons
     if (f) return field_set_text(f, config->position_options.bytes, name, value, error);
   }
   return fail(error, ALIBI_INVALID, "model configuration: expected a known field, found '%s'", name);
+}
+
+/* A caller's older struct may end before the field, and then is left alone. */
+status alibi_model_config_set(alibi_model_config *config, const char *name, const char *value, alibi_error *error)
+{
+  alibi_model_config own, before;
+  status result = model_config_take(config, &own, error);
+  if (result != ALIBI_OK) return result;
+  size_t theirs = config->size, shared = theirs < sizeof own ? theirs : sizeof own;
+  memcpy(&before, &own, sizeof own);
+  result = set(&own, name, value, error);
+  if (result != ALIBI_OK) return result;
+  if (memcmp((const char *)&own + shared, (const char *)&before + shared, sizeof own - shared) != 0)
+    return fail(error, ALIBI_INVALID,
+                "model configuration: '%s': expected a struct that has this field, found one of %zu bytes", name,
+                theirs);
+  memcpy(config, &own, shared);
+  config->size = theirs;
+  return ALIBI_OK;
 }
 
 static status check_sizes(const alibi_model_config *c, alibi_error *error)
@@ -120,8 +147,9 @@ status model_config_resolve(alibi_model_config *config, alibi_error *error)
 
 status alibi_model_config_check(const alibi_model_config *config, alibi_error *error)
 {
-  alibi_model_config copy = *config;
-  return model_config_resolve(&copy, error);
+  alibi_model_config copy;
+  status result = model_config_take(config, &copy, error);
+  return result == ALIBI_OK ? model_config_resolve(&copy, error) : result;
 }
 
 json_node *model_config_node(const alibi_model_config *config)

@@ -16,6 +16,9 @@ position_shape model_config_position_shape(const alibi_model_config *config);
 /* Sets the method and its settings to their initial values. */
 status model_config_set_method(alibi_model_config *config, const char *name, alibi_error *error);
 
+/* A copy of what a caller handed over (base/settings.h), not yet checked. */
+status model_config_take(const alibi_model_config *given, alibi_model_config *config, alibi_error *error);
+
 /* Checks, and replaces zero sizes by what they stand for. */
 status model_config_resolve(alibi_model_config *config, alibi_error *error);
 

@@ -197,8 +197,6 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
     block_activations *b = &p->blocks[p->shape.keep ? layer : 0];
     run_block(p, &s, layer, b, last || !p->shape.keep ? p->residual : p->blocks[layer + 1].x);
   }
-  for (size_t i = 0; i < count; i++)
-    if (segments[i].cache) segments[i].cache->used = segments[i].first + segments[i].count;
   for (size_t i = 0; i < count; i++) {
     size_t r0 = p->attention[i].row, c0 = r0 * s.width;
     op_norm_forward(p->model->context, s.norm, p->attention[i].rows, 1, s.width, p->residual + c0, s.width,

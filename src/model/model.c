@@ -1,9 +1,6 @@
 /* Making a model in memory, and its weights as operands. */
 #include "model/model.h"
 
-#include <string.h>
-
-
 static status allocate(alibi_context *context, const alibi_model_config *config, alibi_model **out, alibi_error *error)
 {
   alibi_model *model = NULL;
@@ -25,11 +22,10 @@ done:
 
 status model_allocate(alibi_context *context, const alibi_model_config *config, alibi_model **model, alibi_error *error)
 {
+  alibi_model_config own;
   *model = NULL;
-  if (config->size != sizeof *config)
-    return fail(error, ALIBI_INVALID, "model configuration: expected size %zu, found %zu (call alibi_model_config_init)",
-                sizeof *config, config->size);
-  return allocate(context, config, model, error);
+  status result = model_config_take(config, &own, error);
+  return result == ALIBI_OK ? allocate(context, &own, model, error) : result;
 }
 
 status alibi_model_new(alibi_context *context, const alibi_model_config *config, uint64_t seed, alibi_model **model,

@@ -43,7 +43,6 @@ matrix model_output_weight(const alibi_model *model);
 /* Keys and values of one session, in blocks of ATTENTION_BLOCK positions, for every layer and key-value head. */
 typedef struct model_cache {
   size_t layers, kv_heads, head_size, capacity; /* capacity in positions */
-  size_t used;                                  /* positions written */
   float **key_blocks, **value_blocks;           /* [layers][kv_heads][blocks] pointers to [ATTENTION_BLOCK, D] */
   const float *const **key_lists, *const **value_lists; /* [layers][kv_heads]: first pointer of each list */
   size_t blocks;

@@ -1,5 +1,6 @@
-/* A model on disk: config.json and model.safetensors in a directory.  The weights are written first and the configuration
- * last, so a directory with a configuration is complete. */
+/* A model on disk: config.json and model.safetensors in a directory.  The weights are written first and the
+ * configuration last, so a directory with a configuration has weights; the weights carry a copy of the
+ * configuration they were saved with, so a pair that does not belong together is found. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #define CONFIG_FILE "config.json"
 #define WEIGHTS_FILE "model.safetensors"
+#define CONFIG_KEY "config" /* in the metadata of the weights */
 
 static status join(const char *directory, const char *name, char **path, alibi_error *error)
 {
@@ -27,7 +29,7 @@ static file_tensor tensor_of(const parameter *p, const float *values)
 
 status alibi_model_save(const alibi_model *model, const char *directory, alibi_error *error)
 {
-  char *config_path = NULL, *weights_path = NULL;
+  char *config_path = NULL, *weights_path = NULL, *config_text = NULL;
   file_tensor *tensors = NULL;
   json_node *node = NULL;
   status result;
@@ -36,12 +38,15 @@ status alibi_model_save(const alibi_model *model, const char *directory, alibi_e
   TRY(join(directory, WEIGHTS_FILE, &weights_path, error));
   TRY(memory_new(&tensors, model->list.count, sizeof *tensors, "the list of tensors", error));
   for (size_t i = 0; i < model->list.count; i++) tensors[i] = tensor_of(&model->list.items[i], model->values);
-  const char *metadata[] = {"format", "alibi-decoder", NULL};
-  TRY(safetensors_write(weights_path, tensors, model->list.count, metadata, error));
   node = model_config_node(&model->config);
+  config_text = node_to_text(node);
+  if (!config_text) RAISE(error, ALIBI_FAILED, "not enough memory for the text of %s", CONFIG_FILE);
+  const char *metadata[] = {"format", "alibi-decoder", CONFIG_KEY, config_text, NULL};
+  TRY(safetensors_write(weights_path, tensors, model->list.count, metadata, error));
   TRY(node_write_file(node, config_path, error));
 done:
   node_free(node);
+  free(config_text);
   memory_free(tensors);
   free(weights_path);
   free(config_path);
@@ -78,6 +83,46 @@ done:
   return result;
 }
 
+/* The first key of a whose value is another in b; NULL where there is none. */
+static const char *first_difference(const json_node *a, const json_node *b)
+{
+  for (size_t i = 0; i < node_count(a); i++) {
+    const char *key;
+    char *mine = node_to_text(node_member(a, i, &key)), *theirs = node_to_text(node_get(b, key));
+    bool same = mine && theirs && strcmp(mine, theirs) == 0;
+    free(mine);
+    free(theirs);
+    if (!same) return key;
+  }
+  return NULL;
+}
+
+/* A save that was cut short between its two files leaves new weights beside an old configuration, and methods
+ * without parameters have the same tensors.  Both configurations are compared as they are understood, not as they
+ * are written. */
+static status check_written_with(const safetensors_file *file, const char *weights_path, const char *config_path,
+                                 const alibi_model_config *config, alibi_error *error)
+{
+  const char *text = safetensors_metadata(file, CONFIG_KEY);
+  json_node *parsed = NULL, *theirs = NULL, *ours = NULL;
+  alibi_model_config written;
+  status result;
+  if (!text) return ALIBI_OK;
+  TRY(node_parse(text, strlen(text), weights_path, &parsed, error));
+  TRY(model_config_read(parsed, weights_path, &written, error));
+  theirs = model_config_node(&written);
+  ours = model_config_node(config);
+  const char *key = first_difference(ours, theirs);
+  if (key)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the configuration that %s was saved with, found another '%s'",
+          config_path, weights_path, key);
+done:
+  node_free(ours);
+  node_free(theirs);
+  node_free(parsed);
+  return result;
+}
+
 status alibi_model_open(alibi_context *context, const char *directory, alibi_model **model, alibi_error *error)
 {
   char *config_path = NULL, *weights_path = NULL;
@@ -94,6 +139,7 @@ status alibi_model_open(alibi_context *context, const char *directory, alibi_mod
   TRY(model_config_read(node, config_path, &config, error));
   TRY(safetensors_open(weights_path, &file, error));
   TRY(check_tensors(file, weights_path, &config, error));
+  TRY(check_written_with(file, weights_path, config_path, &config, error));
   TRY(model_allocate(context, &config, model, error));
   for (size_t i = 0; i < (*model)->list.count; i++) {
     const parameter *p = &(*model)->list.items[i];

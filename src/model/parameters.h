@@ -1,5 +1,5 @@
 /* model/parameters.h - the one list of parameters: name, shape, initialisation, weight decay or not.  Allocation, initialisation,
- * optimiser, checkpoint, export and averaging all iterate it. */
+ * optimiser, saving and opening all iterate it. */
 #ifndef MODEL_PARAMETERS_H
 #define MODEL_PARAMETERS_H
 

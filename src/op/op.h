@@ -24,7 +24,7 @@ static inline int op_threads(const alibi_context *context, size_t items, double 
 
 typedef enum matrix_type { MATRIX_F32 } matrix_type;
 
-/* A weight: [rows, columns], row r at data + r * stride.  `packed` are its panels for x W^T (op_pack), or NULL. */
+/* A weight: [rows, columns], row r at data + r * stride.  `packed` are its panels for x W^T (op_pack_weight), or NULL. */
 typedef struct matrix {
   matrix_type type;
   size_t rows, columns, stride;
@@ -37,11 +37,11 @@ static inline matrix matrix_f32(const float *data, size_t rows, size_t columns)
   return (matrix){MATRIX_F32, rows, columns, columns, data, NULL};
 }
 
-/* Memory that operations share: panels, and scratch per thread.  Sizes: op_pack_floats, op_scratch_floats. */
+/* Memory that operations share: panels, and scratch per thread. */
 typedef struct op_workspace {
-  float *panels;
+  float *panels;  /* as many floats as the largest op_linear_panel_floats of the weights that are not packed */
   float *scratch; /* [threads, scratch_floats] */
-  size_t scratch_floats;
+  size_t scratch_floats; /* at least the kernel table's attention_scratch */
 } op_workspace;
 
 /* Floats of the panels of an operand with `inner` x `columns`. */

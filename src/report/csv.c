@@ -38,14 +38,14 @@ static void add_row(draft *d, const method_result *m, const curve *c, const curv
   add_quoted(d, c->extend);
   draft_add(d, ",%lld", (long long)p->length);
   if (p->error[0]) {
-    draft_add(d, ",,,,,,");
+    draft_add(d, ",,,,,,,");
     add_quoted(d, p->error);
   } else {
     add_number(d, p->perplexity);
     add_number(d, p->standard_error);
     add_number(d, p->bits_per_byte);
     add_number(d, p->nll);
-    draft_add(d, ",%lld,", (long long)p->tokens);
+    draft_add(d, ",%lld,%lld,", (long long)p->stride, (long long)p->tokens);
   }
   draft_put(d, "\n", 1);
 }
@@ -54,7 +54,7 @@ status results_write_csv(const study_results *results, const char *directory, al
 {
   draft d = {0};
   draft_add(&d,
-            "method,role,train_length,protocol,extend,length,perplexity,standard_error,bits_per_byte,nll,tokens,"
+            "method,role,train_length,protocol,extend,length,perplexity,standard_error,bits_per_byte,nll,stride,tokens,"
             "error\n");
   for (size_t i = 0; i < results->method_count; i++) {
     const method_result *m = &results->methods[i];

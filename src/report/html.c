@@ -264,11 +264,8 @@ static int earlier_namesakes(const study_results *results, size_t index)
 
 static void add_costs(draft *d, const study_results *results)
 {
-  double fastest = 0;
+  double fastest = results_fastest(results);
   if (results->method_count == 0) return;
-  for (size_t i = 0; i < results->method_count; i++)
-    if (results->methods[i].train_tokens_per_second > fastest)
-      fastest = results->methods[i].train_tokens_per_second;
   draft_add(d, "<h2>What each method costs</h2>\n<div class=\"scroll\"><table class=\"wide "
                "costs\"><thead><tr><th>method</th><th>trained at"
                "<small>tokens</small></th><th>parameters</th><th>training<small>time</small></th><th>training"
@@ -292,8 +289,8 @@ static void add_costs(draft *d, const study_results *results)
     draft_add(d, "</td>");
     add_number(d, m->train_tokens_per_second);
     if (fastest > 0 && m->train_tokens_per_second > 0)
-      draft_add(d, "<span class=\"bar\" style=\"width:%.1f%%\"></span>",
-                100 * m->train_tokens_per_second / fastest);
+      draft_add(d, "<span class=\"bar\" style=\"width:%.1f%%\"></span><small>%+.1f %% time</small>",
+                100 * m->train_tokens_per_second / fastest, 100 * (fastest / m->train_tokens_per_second - 1));
     draft_add(d, "</td>");
     add_number(d, m->evaluate_tokens_per_second);
     draft_add(d, "</td>");
@@ -304,7 +301,8 @@ static void add_costs(draft *d, const study_results *results)
   }
   draft_add(d, "</tbody></table></div>\n<p class=\"foot\">Each method ran in a process of its own, so its peak "
                "memory is its own. "
-               "Training speed was measured with the machine to itself.</p>\n");
+               "Training speed was measured with the machine to itself (median of interleaved rounds); the extra "
+               "time is against the fastest.</p>\n");
 }
 
 /* At most LOSS_POINTS means over neighbouring losses, so that the line stays readable and the page small. */

@@ -16,6 +16,7 @@ enum { RESULT_NAME_SIZE = 64, RESULT_SENTENCE_SIZE = 256 };
 /* One measured length.  Where it could not be done, error says why and the numbers are NaN. */
 typedef struct curve_point {
   int64_t length;                   /* window W, in tokens */
+  int64_t stride;                   /* tokens scored a window: W, S of sliding, T of fixed-target */
   int64_t tokens;                   /* scored targets */
   double nll;                       /* mean negative log-likelihood, nats a token */
   double nll_standard_error;        /* NaN with fewer than two blocks */
@@ -101,6 +102,9 @@ status results_write_html(const study_results *results, const char *directory, a
 /* Text for a terminal of `columns` columns (0: 80): the table (one row a method and extension, one column a
  * length, for one protocol) and a plot in characters.  malloc'd, NULL when memory is out. */
 char *results_table(const study_results *results, const char *protocol, int columns);
+/* Speed, extra time and memory of every method, one row each; malloc'd, NULL when memory is out. */
+char *results_costs(const study_results *results);
+double results_fastest(const study_results *results); /* training tokens a second */
 char *results_plot(const study_results *results, const char *protocol, int columns, bool utf8);
 
 #endif

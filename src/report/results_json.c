@@ -38,6 +38,7 @@ static json_node *point_node(const curve *c, const curve_point *p)
   node_set_number(row, "perplexity", p->perplexity);
   node_set_number(row, "bits_per_byte", p->bits_per_byte);
   node_set_number(row, "standard_error", p->standard_error);
+  node_set_integer(row, "stride", p->stride);
   node_set_integer(row, "tokens", p->tokens);
   node_set_number(row, "nll", p->nll);
   node_set_number(row, "nll_standard_error", p->nll_standard_error);
@@ -174,7 +175,7 @@ static status read_point(const json_node *row, const char *where, curve *c, curv
 {
   static const char *const measured[] = {
       "protocol",       "extend", "length", "perplexity",         "bits_per_byte",
-      "standard_error", "tokens", "nll",    "nll_standard_error", NULL};
+      "standard_error", "stride", "tokens", "nll",                "nll_standard_error", NULL};
   static const char *const failed[] = {"protocol", "extend", "length", "error", NULL};
   status result = ALIBI_OK;
   bool impossible = node_get(row, "error") != NULL;
@@ -190,6 +191,7 @@ static status read_point(const json_node *row, const char *where, curve *c, curv
     TRY(read_text(row, "error", where, p->error, sizeof p->error, error));
     goto done;
   }
+  TRY(read_integer(row, "stride", where, 0, &p->stride, error));
   TRY(read_integer(row, "tokens", where, 0, &p->tokens, error));
   TRY(read_number(node_get(row, "perplexity"), "perplexity", where, 0, &p->perplexity, error));
   TRY(read_number(node_get(row, "bits_per_byte"), "bits_per_byte", where, -INFINITY, &p->bits_per_byte, error));

@@ -38,11 +38,12 @@ static const char *primary_protocol(const study_plan *plan)
   return plan->protocols[0];
 }
 
-/* How a method stands at the longest length that was tested, against itself at its training length. */
+/* How a method stands at the lengths beyond its training length, against itself there. */
 typedef struct standing {
   const method_result *method;
-  const char *extend;
-  double trained, longest, worst; /* perplexity; ratio of the worst length to the trained one */
+  double trained;      /* perplexity at the training length; NaN where it was not measured */
+  double worst;        /* largest ratio to it; infinity where a perplexity is not finite */
+  int64_t worst_length;
   bool unable, leads;
 } standing;
 
@@ -52,40 +53,31 @@ static double perplexity_at(const curve *c, int64_t length)
   return p && !p->error[0] ? p->perplexity : NAN;
 }
 
-static standing stand(const study_plan *plan, const method_result *m, const char *extend)
+static standing stand(const study_plan *plan, const method_result *m)
 {
-  const curve *c = method_find_curve(m, primary_protocol(plan), extend);
-  standing s = {.method = m, .extend = extend, .trained = perplexity_at(c, m->train_length),
-                .longest = perplexity_at(c, study_plan_longest(plan)), .worst = 1};
+  const curve *c = method_find_curve(m, primary_protocol(plan), "");
+  standing s = {.method = m, .trained = perplexity_at(c, m->train_length), .worst = 0};
   for (size_t i = 0; c && i < c->count; i++) {
     const curve_point *p = &c->points[i];
     if (p->length <= m->train_length) continue;
+    double ratio = isfinite(p->perplexity) ? p->perplexity / s.trained : INFINITY;
     if (p->error[0]) s.unable = true;
-    else if (p->perplexity / s.trained > s.worst) s.worst = p->perplexity / s.trained;
+    else if (ratio > s.worst) {
+      s.worst = ratio;
+      s.worst_length = p->length;
+    }
   }
   return s;
 }
 
-static void add_list(sentence *s, const standing *all, size_t count, bool (*wanted)(const standing *), bool with_loss)
-{
-  size_t total = 0, done = 0;
-  for (size_t i = 0; i < count; i++) total += wanted(&all[i]);
-  for (size_t i = 0; i < count; i++) {
-    if (!wanted(&all[i])) continue;
-    add(s, "%s%s", done == 0 ? "" : done + 1 == total ? " and " : ", ", results_spelling(all[i].method->name));
-    if (with_loss) add(s, " (%.2f times)", all[i].longest / all[i].trained);
-    done++;
-  }
-}
-
 static bool is_flat(const standing *s)
 {
-  return !s->unable && isfinite(s->longest) && s->worst <= FLAT;
+  return !s->unable && isfinite(s->trained) && s->worst > 0 && s->worst <= FLAT;
 }
 
 static bool is_worse(const standing *s)
 {
-  return !s->unable && isfinite(s->longest) && s->worst > FLAT;
+  return !s->unable && s->worst > FLAT;
 }
 
 static bool is_unable(const standing *s)
@@ -103,6 +95,21 @@ static size_t count_of(const standing *all, size_t count, bool (*wanted)(const s
   size_t total = 0;
   for (size_t i = 0; i < count; i++) total += wanted(&all[i]);
   return total;
+}
+
+/* "none, RoPE and ALiBi"; with_worst: "RoPE (2.72 times at 1024)". */
+static void add_list(sentence *s, const standing *all, size_t count, bool (*wanted)(const standing *), bool with_worst)
+{
+  size_t total = count_of(all, count, wanted), done = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (!wanted(&all[i])) continue;
+    add(s, "%s%s", done == 0 ? "" : done + 1 == total ? " and " : ", ", results_spelling(all[i].method->name));
+    if (with_worst && isfinite(all[i].worst))
+      add(s, " (%.2f times at %lld)", all[i].worst, (long long)all[i].worst_length);
+    else if (with_worst)
+      add(s, " (without bound at %lld)", (long long)all[i].worst_length);
+    done++;
+  }
 }
 
 /* The best method where everyone was trained, and whoever is within 1 % of it. */
@@ -127,7 +134,7 @@ static void answer(const study_plan *plan, const study_results *results, sentenc
   size_t count = 0;
   for (size_t i = 0; i < results->method_count && count < STUDY_MAX_ENTRIES; i++)
     if (strcmp(results->methods[i].role, "method") == 0 && results->methods[i].train_length == results->train_length)
-      all[count++] = stand(plan, &results->methods[i], "");
+      all[count++] = stand(plan, &results->methods[i]);
   if (count == 0) {
     add(s, "No method was finished.");
     return;
@@ -143,9 +150,9 @@ static void answer(const study_plan *plan, const study_results *results, sentenc
     add(s, "no method keeps the perplexity of the training length up to %lld tokens", longest);
   }
   if (worse) {
-    add(s, "; at %lld tokens ", longest);
+    add(s, "; ");
     add_list(s, all, count, is_worse, true);
-    add(s, " %s worse", worse == 1 ? "is" : "are");
+    add(s, " %s worse beyond it", worse == 1 ? "gets" : "get");
   }
   if (unable) {
     add(s, "; ");
@@ -198,7 +205,8 @@ status study_answer(const study_plan *plan, study_results *results, alibi_error 
   if (a && r) rival(plan, a, r, &against);
   if (against.text[0]) TRY(give(&against, &results->rival_answer, error));
   if (plan->settings.rival_length == 0) {
-    add(&next, "%s --overwrite --rival-length %lld", plan->command, (long long)results->train_length * 4);
+    add(&next, "%s --rival-length %lld%s", plan->command, (long long)results->train_length * 4,
+        strstr(plan->command, " --overwrite") ? "" : " --overwrite");
     TRY(give(&next, &results->next_command, error));
   }
 done:

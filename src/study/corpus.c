@@ -1,6 +1,7 @@
 /* The corpus of a study: what train/dataset makes of the texts, checked against the plan and kept in files that the children map. */
 #include "study/corpus.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,11 +41,13 @@ static status describe(const study_request *request, study_plan *plan, const dat
     snprintf(held, sizeof held, "the last %.3g %% of each held out (%.2f MB)", 100 * request->settings.held_out,
              (double)data->valid_bytes * MEGA);
   snprintf(sentence, sizeof sentence,
-           "%.200s%s: %.2f MB to train on, %s; %s, %lld tokens; %.3f bytes a token; %lld tokens to train on, %lld to test on",
+           "%.200s%s: %.2f MB to train on, %s; %s, %lld tokens; %.3f bytes a token; %lld tokens to train on, %lld to test on "
+           "(sliding and nonoverlapping read the first %lld of these)",
            request->texts[0], request->text_count > 1 ? " and others" : "", (double)data->train_bytes * MEGA, held,
            plan->settings.bytes ? "bytes" : "byte-level BPE", (long long)plan->entries[0].model.vocabulary,
            (double)data->train_bytes / (double)(plan->train_tokens ? plan->train_tokens : 1), (long long)plan->train_tokens,
-           (long long)plan->valid_tokens);
+           (long long)plan->valid_tokens,
+           (long long)(plan->settings.max_targets < plan->valid_tokens ? plan->settings.max_targets + 1 : plan->valid_tokens));
   free(plan->text);
   plan->text = strdup(sentence);
   return plan->text ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the plan");
@@ -75,6 +78,10 @@ status study_corpus_make(const study_request *request, study_plan *plan, alibi_e
   plan->valid_tokens = (int64_t)data.valid_count;
   TRY(check_lengths(request, plan, error));
   TRY(directory_make(request->directory, error));
+  TRY(study_path(request->directory, "study.json", NULL, &path, error));
+  remove(path); /* an old plan must not meet a new corpus */
+  free(path);
+  path = NULL;
   TRY(write_ids(request->directory, "train.tokens", data.train, data.train_count, error));
   TRY(write_ids(request->directory, "valid.tokens", data.valid, data.valid_count, error));
   TRY(study_path(request->directory, "tokenizer.json", NULL, &path, error));

@@ -11,6 +11,7 @@
 #include "model/config.h"
 #include "study/answer.h"
 #include "study/corpus.h"
+#include "study/schedule.h"
 #include "study/study_plan.h"
 #include "train/trainer.h"
 
@@ -141,51 +142,10 @@ static status run_alone(study *s, const char *mode, const char *label, alibi_err
   return finish_child(s, &child, label, error);
 }
 
-/* Tokens that go through the model when an entry is evaluated. */
-static double evaluation_tokens(const study_plan *plan, const study_entry *e)
+/* Speeds into the plan; with --minutes also the number of steps that fit into what is left of them. */
+static status take_speeds(study *s, double spent, alibi_error *error)
 {
-  double curves = 1, tokens = 0, targets = (double)plan->settings.max_targets;
-  double outputs = plan->lengths[0] < 800 ? (double)plan->lengths[0] / 4 : 200; /* scored tokens of a fixed-target window */
-  for (size_t x = 0; x < plan->extension_count; x++)
-    curves += position_extension_find(e->model.position, plan->extensions[x]) != NULL;
-  for (size_t p = 0; p < plan->protocol_count; p++)
-    for (size_t l = 0; l < plan->length_count; l++) {
-      if (strcmp(plan->protocols[p], "fixed-target") == 0)
-        tokens += (double)plan->settings.fixed_targets / outputs * (double)plan->lengths[l];
-      else
-        tokens += strcmp(plan->protocols[p], "sliding") == 0 ? 4 * targets : targets;
-    }
-  return curves * tokens;
-}
-
-static double training_seconds(const study_plan *plan, const study_entry *e, double steps)
-{
-  return steps * (double)plan->train.batch_tokens / e->train_tokens_per_second;
-}
-
-/* A forward pass is reckoned at three times the speed of a training step. */
-static double evaluation_seconds(const study_plan *plan, const study_entry *e)
-{
-  return evaluation_tokens(plan, e) / (3 * e->train_tokens_per_second);
-}
-
-/* With --minutes: training takes what evaluation leaves of the time. */
-static void fix_steps(study_plan *plan)
-{
-  const double RESERVE = 0.94; /* starting, tokenizing, measuring, the report */
-  double seconds_a_step = 0, evaluation = 0;
-  for (size_t i = 0; i < plan->entry_count; i++) {
-    seconds_a_step += training_seconds(plan, &plan->entries[i], 1);
-    evaluation += evaluation_seconds(plan, &plan->entries[i]);
-  }
-  double budget = plan->settings.minutes * 60 * (double)plan->jobs * RESERVE - evaluation;
-  double steps = budget / seconds_a_step;
-  plan->train.steps = steps < 10 ? 10 : (int64_t)steps;
-  if (plan->train.warmup_steps > plan->train.steps / 10) plan->train.warmup_steps = plan->train.steps / 10;
-}
-
-static status take_speeds(study *s, alibi_error *error)
-{
+  const double RESERVE = 0.95; /* side by side is a little slower than alone */
   char *path = NULL;
   json_node *root = NULL;
   status result;
@@ -193,10 +153,13 @@ static status take_speeds(study *s, alibi_error *error)
   TRY(node_read_file(path, &root, error));
   for (size_t i = 0; i < s->plan->entry_count; i++) {
     study_entry *e = &s->plan->entries[i];
-    e->train_tokens_per_second = node_number(node_get(root, e->label), 0);
+    e->train_tokens_per_second = node_number(node_get(node_get(root, "train_tokens_per_second"), e->label), 0);
     if (!(e->train_tokens_per_second > 0)) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a speed of '%s'", path, e->label);
   }
-  if (s->plan->settings.minutes > 0) fix_steps(s->plan);
+  for (size_t i = 0; i < s->plan->length_count; i++)
+    s->plan->evaluate_seconds[i] = node_number(node_at(node_get(root, "evaluate_seconds"), i), 0);
+  if (s->plan->settings.minutes > 0) TRY(schedule_fix_steps(s->plan, s->plan->settings.minutes * 60 * RESERVE - spent, error));
+  s->plan->train.warmup_steps = train_warmup(&s->plan->train);
   s->plan->measured = true;
   TRY(study_plan_write(s->plan, s->directory, error));
 done:
@@ -225,33 +188,23 @@ done:
 static status find_done(study *s, alibi_error *error)
 {
   for (size_t i = 0; i < s->plan->entry_count; i++) {
-    char *folder = NULL, *path = NULL;
-    status result = study_path(s->directory, "methods", s->plan->entries[i].label, &folder, error);
-    if (result == ALIBI_OK) result = study_path(folder, "result.json", NULL, &path, error);
-    if (result == ALIBI_OK) {
-      if (!s->request->resume) remove(path);
-      s->done[i] = path_exists(path);
+    char *folder = NULL, *path = NULL, *trained = NULL;
+    status result;
+    TRY(study_path(s->directory, "methods", s->plan->entries[i].label, &folder, error));
+    TRY(study_path(folder, "result.json", NULL, &path, error));
+    TRY(study_path(folder, "training.json", NULL, &trained, error));
+    if (!s->request->resume) {
+      remove(path);
+      remove(trained);
     }
+    s->done[i] = path_exists(path);
+  done:
+    free(trained);
     free(path);
     free(folder);
     if (result != ALIBI_OK) return result;
   }
   return ALIBI_OK;
-}
-
-/* Which entry to start next: the one that takes longest of those left, so that the last ones end together. */
-static size_t next_entry(const study_plan *plan, const bool *started)
-{
-  size_t best = plan->entry_count;
-  double longest = 0;
-  for (size_t i = 0; i < plan->entry_count; i++) {
-    const study_entry *e = &plan->entries[i];
-    double seconds = training_seconds(plan, e, (double)plan->train.steps) + evaluation_seconds(plan, e);
-    if (started[i] || seconds <= longest) continue;
-    longest = seconds;
-    best = i;
-  }
-  return best;
 }
 
 /* One entry's failure does not stop the others; the first one is what the study returns in the end. */
@@ -266,7 +219,7 @@ static status run_entries(study *s, alibi_error *error)
   memcpy(started, s->done, sizeof started);
   for (;;) {
     for (size_t j = 0; j < jobs; j++) {
-      size_t entry = next_entry(s->plan, started);
+      size_t entry = schedule_next(s->plan, started);
       if (children[j].used || entry == s->plan->entry_count) continue;
       labels[j] = s->plan->entries[entry].label;
       TRY(start_child(s, labels[j], &children[j], error));
@@ -311,7 +264,9 @@ static status add_setting(study_results *results, size_t *capacity, const char *
 static status add_fields(study_results *results, size_t *capacity, field_table table, const void *values, const char *prefix,
                          alibi_error *error)
 {
+  static const char *const apart[] = {"position", "train_length"}; /* they differ from entry to entry */
   for (size_t i = 0; i < table.count; i++) {
+    if (strcmp(table.fields[i].name, apart[0]) == 0 || strcmp(table.fields[i].name, apart[1]) == 0) continue;
     char name[160], value[FIELD_TEXT_SIZE + 32];
     snprintf(name, sizeof name, "%s%s", prefix, table.fields[i].name);
     field_get_text(&table.fields[i], values, value, sizeof value);
@@ -319,6 +274,15 @@ static status add_fields(study_results *results, size_t *capacity, field_table t
     if (result != ALIBI_OK) return result;
   }
   return ALIBI_OK;
+}
+
+static status add_names(study_results *results, size_t *capacity, const char *setting, const char names[][ALIBI_NAME_SIZE],
+                        size_t count, alibi_error *error)
+{
+  char list[STUDY_MAX_NAMES * (ALIBI_NAME_SIZE + 2)] = "";
+  for (size_t i = 0; i < count; i++)
+    snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
+  return add_setting(results, capacity, setting, list, error);
 }
 
 static status describe_settings(const study *s, study_results *results, alibi_error *error)
@@ -330,6 +294,8 @@ static status describe_settings(const study *s, study_results *results, alibi_er
   for (size_t i = 0; i < plan->length_count; i++)
     snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld", i ? ", " : "", (long long)plan->lengths[i]);
   TRY(add_setting(results, &capacity, "test_lengths", list, error));
+  TRY(add_names(results, &capacity, "protocols", plan->protocols, plan->protocol_count, error));
+  TRY(add_names(results, &capacity, "extensions", plan->extensions, plan->extension_count, error));
   TRY(add_fields(results, &capacity, study_fields(), &plan->settings, "", error));
   TRY(add_fields(results, &capacity, train_option_fields(), &plan->train, "", error));
   TRY(add_fields(results, &capacity, model_config_fields(), &plan->entries[0].model, "model.", error));
@@ -397,11 +363,12 @@ static status prepare(study *s, alibi_error *error)
   if (q->resume) {
     if (!path_exists(path)) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a study to go on with, found none", s->directory);
     TRY(study_plan_read(s->directory, s->plan, error));
+    study_plan_place(s->plan, q->threads);
   } else {
     if (path_exists(path) && !q->overwrite)
       RAISE(error, ALIBI_INVALID, "%s: holds a study already (--resume goes on with it, --overwrite begins anew)", s->directory);
     TRY(study_plan_make(q, s->plan, error));
-    TRY(study_corpus_make(q, s->plan, error));
+    TRY(study_corpus_make(q, s->plan, error)); /* takes an old plan away before it writes */
   }
   TRY(find_done(s, error));
   if (!q->resume) TRY(study_plan_write(s->plan, s->directory, error));
@@ -422,7 +389,7 @@ status study_run(alibi_context *context, const study_request *request, study_res
   TRY(prepare(&s, error));
   if (!s.plan->measured) {
     TRY(run_alone(&s, "speed", "measuring speed", error));
-    TRY(take_speeds(&s, error));
+    TRY(take_speeds(&s, system_seconds() - start, error));
   }
   result = run_entries(&s, error);
   size_t finished = 0;

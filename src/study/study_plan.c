@@ -59,6 +59,19 @@ static status add_name(char names[][ALIBI_NAME_SIZE], size_t *count, const char 
   return ALIBI_OK;
 }
 
+/* Keeps the list ascending and without doubles. */
+static status add_length(int64_t *lengths, size_t *count, int64_t value, const char *option, alibi_error *error)
+{
+  size_t place = *count;
+  while (place > 0 && lengths[place - 1] > value) place--;
+  if (place > 0 && lengths[place - 1] == value) return ALIBI_OK;
+  if (*count == STUDY_MAX_LENGTHS) return fail(error, ALIBI_INVALID, "%s: expected at most %d lengths", option, STUDY_MAX_LENGTHS);
+  memmove(lengths + place + 1, lengths + place, (*count - place) * sizeof *lengths);
+  lengths[place] = value;
+  ++*count;
+  return ALIBI_OK;
+}
+
 static status read_lengths(const char *list, const char *option, int64_t *lengths, size_t *count, alibi_error *error)
 {
   char word[ALIBI_NAME_SIZE];
@@ -68,15 +81,10 @@ static status read_lengths(const char *list, const char *option, int64_t *length
     long long value = strtoll(word, &end, 10);
     if (*end != '\0' || value < 1 || value > (1 << 24))
       return fail(error, ALIBI_INVALID, "%s: expected lengths from 1 to %d between commas, found '%s'", option, 1 << 24, word);
-    if (*count == STUDY_MAX_LENGTHS)
-      return fail(error, ALIBI_INVALID, "%s: expected at most %d lengths", option, STUDY_MAX_LENGTHS);
-    size_t place = *count;
-    while (place > 0 && lengths[place - 1] > value) place--;
-    if (place > 0 && lengths[place - 1] == value)
-      return fail(error, ALIBI_INVALID, "%s: %lld stands there twice", option, value);
-    memmove(lengths + place + 1, lengths + place, (*count - place) * sizeof *lengths);
-    lengths[place] = value;
-    ++*count;
+    size_t before = *count;
+    status result = add_length(lengths, count, value, option, error);
+    if (result != ALIBI_OK) return result;
+    if (*count == before) return fail(error, ALIBI_INVALID, "%s: %lld stands there twice", option, value);
   }
   return *count ? ALIBI_OK : fail(error, ALIBI_INVALID, "%s: expected at least one length, found none", option);
 }
@@ -140,23 +148,21 @@ done:
   return result;
 }
 
+/* The lengths that were asked for, and every training length: what is worse is worse than there. */
 static status make_lengths(const study_request *request, study_plan *plan, alibi_error *error)
 {
+  static const char option[] = "--test-lengths";
+  int64_t shortest = plan->entries[0].model.train_length;
+  status result = ALIBI_OK;
   if (request->test_lengths)
-    return read_lengths(request->test_lengths, "--test-lengths", plan->lengths, &plan->length_count, error);
-  int64_t shortest = plan->entries[0].model.train_length, rival = plan->settings.rival_length;
-  bool rival_there = rival == 0;
-  for (int64_t factor = 1; factor <= 16; factor *= 2) {
-    int64_t length = shortest * factor;
-    if (!rival_there && rival < length) { /* the question is asked at the rival's own length */
-      plan->lengths[plan->length_count++] = rival;
-      rival_there = true;
-    }
-    rival_there = rival_there || rival == length;
-    plan->lengths[plan->length_count++] = length;
-  }
-  if (!rival_there) plan->lengths[plan->length_count++] = rival;
-  return ALIBI_OK;
+    TRY(read_lengths(request->test_lengths, option, plan->lengths, &plan->length_count, error));
+  else
+    for (int64_t factor = 1; factor <= 16; factor *= 2)
+      TRY(add_length(plan->lengths, &plan->length_count, shortest * factor, option, error));
+  for (size_t i = 0; i < plan->entry_count; i++)
+    TRY(add_length(plan->lengths, &plan->length_count, plan->entries[i].model.train_length, option, error));
+done:
+  return result;
 }
 
 static bool extends_an_entry(const study_plan *plan, const char *name)
@@ -202,14 +208,19 @@ done:
   return result;
 }
 
+int study_protocol(const char *name)
+{
+  for (int protocol = 0; protocol < ALIBI_PROTOCOL_COUNT; protocol++)
+    if (strcmp(alibi_protocol_name(protocol), name) == 0) return protocol;
+  return -1;
+}
+
 static status make_protocols(const study_request *request, study_plan *plan, alibi_error *error)
 {
   const char *list = request->protocols ? request->protocols : "fixed-target,sliding,nonoverlapping";
   char name[ALIBI_NAME_SIZE];
   while (next_word(&list, name, sizeof name)) {
-    int protocol = ALIBI_NONOVERLAPPING;
-    while (protocol <= ALIBI_FIXED_TARGET && strcmp(alibi_protocol_name(protocol), name) != 0) protocol++;
-    if (protocol > ALIBI_FIXED_TARGET)
+    if (study_protocol(name) < 0)
       return fail(error, ALIBI_INVALID, "--protocols: expected some of fixed-target, sliding, nonoverlapping, found '%s'", name);
     status result = add_name(plan->protocols, &plan->protocol_count, name, "--protocols", error);
     if (result != ALIBI_OK) return result;
@@ -229,16 +240,22 @@ status study_plan_make(const study_request *request, study_plan *plan, alibi_err
   TRY(make_lengths(request, plan, error));
   TRY(make_extensions(request, plan, error));
   TRY(make_protocols(request, plan, error));
-  int processors = request->threads ? request->threads : system_processors();
-  int64_t jobs = plan->settings.jobs ? plan->settings.jobs : processors;
-  plan->jobs = jobs < (int64_t)plan->entry_count ? jobs : (int64_t)plan->entry_count;
-  plan->threads = processors / plan->jobs > 0 ? processors / plan->jobs : 1;
-  plan->measured = false;
+  for (size_t i = 0; i < plan->entry_count; i++)
+    TRY(train_check_batch(&plan->train, plan->entries[i].model.train_length, error));
+  study_plan_place(plan, request->threads);
   plan->command = strdup(request->command ? request->command : "alibi study");
   if (!plan->command) RAISE(error, ALIBI_FAILED, "not enough memory for the plan");
 done:
   if (result != ALIBI_OK) study_plan_free(plan);
   return result;
+}
+
+void study_plan_place(study_plan *plan, int threads)
+{
+  int processors = threads ? threads : system_processors();
+  int64_t jobs = plan->settings.jobs ? plan->settings.jobs : processors;
+  plan->jobs = jobs < (int64_t)plan->entry_count ? jobs : (int64_t)plan->entry_count;
+  plan->threads = processors / plan->jobs > 0 ? processors / plan->jobs : 1;
 }
 
 void study_plan_free(study_plan *plan)
@@ -283,15 +300,13 @@ status study_plan_write(const study_plan *plan, const char *directory, alibi_err
 {
   char *path = NULL;
   json_node *root = node_new_object(), *settings = node_new_object(), *train = node_new_object();
-  json_node *entries = node_new_array(), *lengths = node_new_array();
+  json_node *entries = node_new_array(), *lengths = node_new_array(), *speeds = node_new_array();
   status result;
   node_set_integer(root, "schema", 1);
   node_set_text(root, "command", plan->command);
   node_set_text(root, "text", plan->text);
   node_set_integer(root, "train_tokens", plan->train_tokens);
   node_set_integer(root, "valid_tokens", plan->valid_tokens);
-  node_set_integer(root, "threads", plan->threads);
-  node_set_integer(root, "jobs", plan->jobs);
   node_set_boolean(root, "measured", plan->measured);
   node_set_fields(settings, study_fields(), &plan->settings);
   node_set(root, "settings", settings);
@@ -299,6 +314,8 @@ status study_plan_write(const study_plan *plan, const char *directory, alibi_err
   node_set(root, "train", train);
   for (size_t i = 0; i < plan->length_count; i++) node_append_integer(lengths, plan->lengths[i]);
   node_set(root, "lengths", lengths);
+  for (size_t i = 0; i < plan->length_count; i++) node_append_number(speeds, plan->evaluate_seconds[i]);
+  node_set(root, "evaluate_seconds", speeds);
   node_set(root, "extensions", names_node(plan->extensions, plan->extension_count));
   node_set(root, "protocols", names_node(plan->protocols, plan->protocol_count));
   for (size_t i = 0; i < plan->entry_count; i++) node_append(entries, entry_node(&plan->entries[i]));
@@ -314,10 +331,29 @@ done:
 static status read_names(const json_node *list, char names[][ALIBI_NAME_SIZE], size_t *count, const char *path, alibi_error *error)
 {
   for (size_t i = 0; i < node_count(list); i++) {
-    const char *name = node_text(node_at(list, i), NULL);
-    if (!name || *count == STUDY_MAX_NAMES) return fail(error, ALIBI_BAD_INPUT, "%s: expected a short list of names", path);
-    snprintf(names[(*count)++], ALIBI_NAME_SIZE, "%s", name);
+    const char *name = node_text(node_at(list, i), "");
+    alibi_error why;
+    if (!*name || strlen(name) >= ALIBI_NAME_SIZE || add_name(names, count, name, path, &why) != ALIBI_OK)
+      return fail(error, ALIBI_BAD_INPUT, "%s: expected a short list of different names, found '%.32s'", path, name);
   }
+  return ALIBI_OK;
+}
+
+/* What no study wrote is refused: names that do not exist, lengths that do not ascend. */
+static status check_read(const study_plan *plan, const char *path, alibi_error *error)
+{
+  if (plan->length_count == 0 || plan->entry_count == 0 || plan->protocol_count == 0)
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected lengths, entries and protocols", path);
+  for (size_t i = 0; i < plan->length_count; i++)
+    if (plan->lengths[i] <= (i ? plan->lengths[i - 1] : 0))
+      return fail(error, ALIBI_BAD_INPUT, "%s: lengths: expected ascending positive numbers, found %lld", path,
+                  (long long)plan->lengths[i]);
+  for (size_t i = 0; i < plan->protocol_count; i++)
+    if (study_protocol(plan->protocols[i]) < 0)
+      return fail(error, ALIBI_BAD_INPUT, "%s: protocols: expected known ones, found '%s'", path, plan->protocols[i]);
+  for (size_t i = 0; i < plan->extension_count; i++)
+    if (!extension_exists(plan->extensions[i]))
+      return fail(error, ALIBI_BAD_INPUT, "%s: extensions: expected known ones, found '%s'", path, plan->extensions[i]);
   return ALIBI_OK;
 }
 
@@ -346,19 +382,20 @@ status study_plan_read(const char *directory, study_plan *plan, alibi_error *err
   TRY(node_get_fields(node_get(root, "train"), train_option_fields(), &plan->train, path, none, error));
   plan->train_tokens = node_integer(node_get(root, "train_tokens"), 0);
   plan->valid_tokens = node_integer(node_get(root, "valid_tokens"), 0);
-  plan->threads = node_integer(node_get(root, "threads"), 1);
-  plan->jobs = node_integer(node_get(root, "jobs"), 1);
   plan->measured = node_boolean(node_get(root, "measured"), false);
   const json_node *lengths = node_get(root, "lengths"), *entries = node_get(root, "entries");
+  if (node_count(lengths) > STUDY_MAX_LENGTHS || node_count(entries) > STUDY_MAX_ENTRIES)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected at most %d lengths and %d entries", path, STUDY_MAX_LENGTHS, STUDY_MAX_ENTRIES);
   plan->length_count = node_count(lengths);
   plan->entry_count = node_count(entries);
-  if (plan->length_count == 0 || plan->length_count > STUDY_MAX_LENGTHS || plan->entry_count == 0 ||
-      plan->entry_count > STUDY_MAX_ENTRIES || plan->jobs < 1 || plan->threads < 1)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected lengths, entries, jobs and threads", path);
-  for (size_t i = 0; i < plan->length_count; i++) plan->lengths[i] = node_integer(node_at(lengths, i), 1);
+  for (size_t i = 0; i < plan->length_count; i++) {
+    plan->lengths[i] = node_integer(node_at(lengths, i), 0);
+    plan->evaluate_seconds[i] = node_number(node_at(node_get(root, "evaluate_seconds"), i), 0);
+  }
   for (size_t i = 0; i < plan->entry_count; i++) TRY(read_entry(node_at(entries, i), path, &plan->entries[i], error));
   TRY(read_names(node_get(root, "extensions"), plan->extensions, &plan->extension_count, path, error));
   TRY(read_names(node_get(root, "protocols"), plan->protocols, &plan->protocol_count, path, error));
+  TRY(check_read(plan, path, error));
   plan->text = strdup(node_text(node_get(root, "text"), ""));
   plan->command = strdup(node_text(node_get(root, "command"), ""));
   if (!plan->text || !plan->command) RAISE(error, ALIBI_FAILED, "not enough memory for the plan");

@@ -28,6 +28,7 @@ typedef struct study_plan {
   int64_t train_tokens, valid_tokens;
   int64_t threads; /* of each child */
   int64_t jobs;    /* children side by side */
+  double evaluate_seconds[STUDY_MAX_LENGTHS]; /* a token, measured at each length */
   bool measured;   /* speeds and steps are final */
   char *text;      /* one sentence on the corpus */
   char *command;
@@ -38,6 +39,12 @@ status study_plan_make(const study_request *request, study_plan *plan, alibi_err
 status study_plan_write(const study_plan *plan, const char *directory, alibi_error *error);
 status study_plan_read(const char *directory, study_plan *plan, alibi_error *error);
 void study_plan_free(study_plan *plan);
+
+/* Children side by side and threads of each, for `threads` (0: all processors) and jobs asked for; changes no number. */
+void study_plan_place(study_plan *plan, int threads);
+
+/* alibi_protocol of a name; -1 where there is none. */
+int study_protocol(const char *name);
 
 const study_entry *study_plan_find(const study_plan *plan, const char *label);
 /* Tokens that a text must have held out: the longest window and one more. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "base/settings.h"
 
 enum { STREAM_SAMPLES = 0x73616d70, HEAD_ROWS = 256 };
 
@@ -16,9 +17,10 @@ static const field fields[] = {
     {"steps", FIELD_INTEGER, AT(steps), 1, 1e9, 1000, NULL, NULL, "steps of training"},
     {"batch_tokens", FIELD_INTEGER, AT(batch_tokens), 1, 1 << 24, 1024, NULL, NULL, "tokens a step"},
     {"micro_tokens", FIELD_INTEGER, AT(micro_tokens), 0, 1 << 24, 0, NULL, NULL,
-     "tokens in memory at once; 0: the whole batch"},
+     "tokens in memory at once, at least one sequence; 0: the whole batch"},
     {"learning_rate", FIELD_REAL, AT(learning_rate), 0, 10, 6e-3, NULL, NULL, "peak learning rate"},
-    {"warmup_steps", FIELD_INTEGER, AT(warmup_steps), 0, 1e9, 100, NULL, NULL, "steps of linear warm-up"},
+    {"warmup_steps", FIELD_INTEGER, AT(warmup_steps), -1, 1e9, -1, NULL, NULL,
+     "steps of linear warm-up; -1: a tenth of the steps, at most 100"},
     {"final_rate", FIELD_REAL, AT(final_rate), 0, 1, 0.1, NULL, NULL, "share of the peak rate at the end"},
     {"weight_decay", FIELD_REAL, AT(weight_decay), 0, 10, 0.1, NULL, NULL, "decay of matrices, decoupled"},
     {"beta1", FIELD_REAL, AT(beta1), 0, 0.999999, 0.9, NULL, NULL, "decay of the first moment"},
@@ -77,10 +79,25 @@ static status check_corpus(const alibi_model_config *config, const uint32_t *tok
   return ALIBI_OK;
 }
 
+int64_t train_warmup(const alibi_train_options *o)
+{
+  const int64_t USUAL = 100;
+  if (o->warmup_steps >= 0) return o->warmup_steps;
+  return o->steps / 10 < USUAL ? o->steps / 10 : USUAL;
+}
+
+/* Whole sequences only: a step of other than batch_tokens tokens would not be what was asked for. */
+status train_check_batch(const alibi_train_options *o, int64_t length, alibi_error *error)
+{
+  if (o->batch_tokens % length != 0)
+    return fail(error, ALIBI_INVALID, "batch_tokens: expected a multiple of the training length of %lld tokens, found %lld",
+                (long long)length, (long long)o->batch_tokens);
+  return ALIBI_OK;
+}
+
 static void cut_step(const alibi_train_options *options, size_t length, size_t *sequences, size_t *micro_sequences)
 {
   *sequences = (size_t)options->batch_tokens / length;
-  if (*sequences == 0) *sequences = 1;
   *micro_sequences = options->micro_tokens ? (size_t)options->micro_tokens / length : *sequences;
   if (*micro_sequences == 0) *micro_sequences = 1;
   if (*micro_sequences > *sequences) *micro_sequences = *sequences;
@@ -127,17 +144,23 @@ status alibi_trainer_new(alibi_context *context, const alibi_model_config *confi
                          const uint32_t *tokens, size_t count, alibi_trainer **trainer, alibi_error *error)
 {
   alibi_trainer *t = NULL;
+  alibi_train_options own;
+  alibi_model_config own_config;
   status result;
   *trainer = NULL;
-  if (options->size != sizeof *options)
-    RAISE(error, ALIBI_INVALID, "training options: expected size %zu, found %zu (call alibi_train_options_init)", sizeof *options,
-          options->size);
+  alibi_train_options_init(&own);
+  TRY(settings_take(options, &own, sizeof own, "alibi_train_options", error));
+  TRY(model_config_take(config, &own_config, error));
+  options = &own;
+  config = &own_config;
   TRY(field_check(train_option_fields(), options, "training options", error));
   TRY(alibi_model_config_check(config, error));
+  TRY(train_check_batch(options, config->train_length, error));
   TRY(check_corpus(config, tokens, count, error));
   TRY(memory_new(&t, 1, sizeof *t, "a trainer", error));
   t->context = context;
   t->options = *options;
+  t->options.warmup_steps = train_warmup(options);
   t->corpus = tokens;
   t->corpus_count = count;
   t->length = (size_t)config->train_length;

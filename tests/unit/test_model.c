@@ -275,6 +275,79 @@ static void damaged_weights(void **unused)
   alibi_model_free(model);
 }
 
+/* Writes the weights of the folder again, with this metadata. */
+static void rewrite(const alibi_model *model, const char *config_text)
+{
+  const char *metadata[] = {"config", config_text, NULL};
+  file_tensor *tensors = calloc(model->list.count, sizeof *tensors);
+  assert_non_null(tensors);
+  for (size_t i = 0; i < model->list.count; i++) {
+    const parameter *p = &model->list.items[i];
+    tensors[i] = (file_tensor){.name = p->name,
+                               .type = TENSOR_F32,
+                               .dimensions = p->vector ? 1 : 2,
+                               .shape = {p->rows, p->vector ? 0 : p->columns},
+                               .data = model->values + p->offset,
+                               .bytes = parameter_elements(p) * sizeof(float)};
+  }
+  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, metadata, &error),
+                   ALIBI_OK);
+  free(tensors);
+}
+
+/* What a save leaves that is killed between its two files: the weights of the new model and the configuration of
+ * the old one. */
+static void refuse_pair(const char *old_settings, const char *new_settings, const char *key)
+{
+  alibi_model *before = tiny_model(context, old_settings), *after = tiny_model(context, new_settings);
+  save(before, scratch_path("model"));
+  char *config = scratch_read(in_model("config.json"));
+  save(after, scratch_path("model"));
+  scratch_write(in_model("config.json"), config, strlen(config));
+  refuse("model.safetensors", key);
+  scratch_says(error.message, in_model("config.json"));
+  scratch_says(error.message, in_model("model.safetensors"));
+  save(after, scratch_path("model")); /* again, and to its end */
+  alibi_model_free(open_model(scratch_path("model")));
+  free(config);
+  alibi_model_free(before);
+  alibi_model_free(after);
+}
+
+static void pairs_that_do_not_belong_together(void **unused)
+{
+  (void)unused;
+  refuse_pair("position=none", "position=alibi", "another 'position'");
+  refuse_pair("position=alibi", "position=rope", "another 'position'");
+  refuse_pair("position=rope", "position=rope rope_base=500000", "another 'position'");
+  refuse_pair("position=sinusoidal", "position=none", "another 'position'");
+  refuse_pair("position=alibi activation=gelu-tanh", "position=alibi", "another 'activation'");
+  refuse_pair("position=alibi", "position=alibi train_length=48", "another 'train_length'");
+}
+
+/* The same configuration in other words is the same: keys in another order, or left to their defaults by an older
+ * version. */
+static void configurations_are_compared_by_meaning(void **unused)
+{
+  (void)unused;
+  static const char shuffled[] =
+      "{\"position\": {\"base\": 1e4, \"method\": \"rope\", \"fraction\": 1.0},\n"
+      " \"heads\": 4, \"width\": 32, \"layers\": 2, \"vocabulary\": 29, \"feed_forward\": 40,"
+      " \"initial_deviation\": 0.20, \"train_length\": 24, \"format\": \"alibi-decoder\"}";
+  alibi_model *model = tiny_model(context, "position=rope");
+  save(model, scratch_path("model"));
+  scratch_write(in_model("config.json"), shuffled, strlen(shuffled));
+  alibi_model_free(open_model(scratch_path("model")));
+  save(model, scratch_path("model"));
+  rewrite(model, shuffled);
+  alibi_model_free(open_model(scratch_path("model")));
+  rewrite(model, "{\"format\": \"alibi-decoder\"");
+  refuse("model.safetensors", "model.safetensors");
+  rewrite(model, "{\"format\": \"alibi-decoder\", \"position\": {\"method\": \"ropes\"}}");
+  refuse("model.safetensors", "ropes");
+  alibi_model_free(model);
+}
+
 static void missing_files(void **unused)
 {
   (void)unused;
@@ -358,6 +431,8 @@ int main(void)
       WITH_FOLDER(damaged_configuration),
       WITH_FOLDER(weights_of_another_configuration),
       WITH_FOLDER(damaged_weights),
+      WITH_FOLDER(pairs_that_do_not_belong_together),
+      WITH_FOLDER(configurations_are_compared_by_meaning),
       WITH_FOLDER(missing_files),
       WITH_FOLDER(configurations_are_checked),
       WITH_FOLDER(initial_weights_are_a_function_of_the_seed),

@@ -43,6 +43,7 @@ static void assert_same_method(const method_result *a, const method_result *b)
     for (size_t j = 0; j < a->curves[i].count; j++) {
       const curve_point *p = &a->curves[i].points[j], *q = &b->curves[i].points[j];
       assert_int_equal(p->length, q->length);
+      assert_int_equal(p->stride, q->stride);
       assert_int_equal(p->tokens, q->tokens);
       assert_same_double(p->nll, q->nll);
       assert_same_double(p->nll_standard_error, q->nll_standard_error);
@@ -182,14 +183,14 @@ static void test_csv(void **state)
   assert_int_equal(
       strncmp(text,
               "method,role,train_length,protocol,extend,length,perplexity,standard_error,bits_per_byte,nll,"
-              "tokens,error\nalibi,method,64,sliding,,64,43.3,",
+              "stride,tokens,error\nalibi,method,64,sliding,,64,43.3,",
               strlen("method,role,train_length,protocol,extend,length,perplexity,standard_error,"
-                     "bits_per_byte,nll,tokens,error\nalibi,method,64,sliding,,64,43.3,")),
+                     "bits_per_byte,nll,stride,tokens,error\nalibi,method,64,sliding,,64,43.3,")),
       0);
   assert_non_null(strstr(text, "\nrope,method,64,sliding,ntk,1024,138,2.15625,"));
-  const char *tail = "\nnone,method,64,sliding,,64,2,0.03125,0.25,0.5,8000,\n"
-                     "none,method,64,sliding,,128,,,,,,\"said \"\"no\"\", twice\"\n"
-                     "none,method,64,sliding,,1024,0.30000000000000004,,,,8002,\n";
+  const char *tail = "\nnone,method,64,sliding,,64,2,0.03125,0.25,0.5,16,8000,\n"
+                     "none,method,64,sliding,,128,,,,,,,\"said \"\"no\"\", twice\"\n"
+                     "none,method,64,sliding,,1024,0.30000000000000004,,,,18,8002,\n";
   assert_string_equal(text + strlen(text) - strlen(tail), tail);
   free(text);
   study_results_free(&r);

@@ -39,6 +39,7 @@ static void fake_curve(method_result *m, const char *protocol, const char *exten
     p->nll_standard_error = 1.0 / 64;
     p->standard_error = perplexity[i] / 64;
     p->bits_per_byte = p->nll / 3;
+    p->stride = 16 + i;
     p->tokens = 8000 + i;
   }
 }

@@ -1,0 +1,35 @@
+/* Reading a struct whose size its caller knows better than we do.  A size is believed only where it can be true:
+ * whole words, and not absurdly many, for an uninitialised struct has any. */
+#include "base/settings.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { SIZE_MOST = 4096 };
+
+static bool is_zero(const unsigned char *bytes, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (bytes[i] != 0) return false;
+  return true;
+}
+
+status settings_take(const void *given, void *own, size_t own_size, const char *name, alibi_error *error)
+{
+  size_t size = 0;
+  if (!given)
+    return fail(error, ALIBI_INVALID, "%s: expected a struct, begun with %s_init, found NULL", name, name);
+  memcpy(&size, given, sizeof size);
+  if (size == 0 || size % sizeof size != 0 || size > SIZE_MOST)
+    return fail(error, ALIBI_INVALID,
+                "%s: expected its size in its first field, %zu bytes here, found %zu (call %s_init)", name,
+                own_size, size, name);
+  if (size > own_size && !is_zero((const unsigned char *)given + own_size, size - own_size))
+    return fail(error, ALIBI_INVALID,
+                "%s: expected at most the %zu bytes that this version knows, found %zu with more of them set "
+                "(call %s_init)",
+                name, own_size, size, name);
+  memcpy(own, given, size < own_size ? size : own_size);
+  memcpy(own, &own_size, sizeof own_size);
+  return ALIBI_OK;
+}

@@ -1,0 +1,136 @@
+/* The sentences that a study makes from its numbers, and the steps that it plans from its speeds. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "study/answer.h"
+#include "study/schedule.h"
+
+#include <cmocka.h>
+
+enum { LENGTHS = 3 };
+static const int64_t lengths[LENGTHS] = {64, 128, 256};
+
+/* perplexity < 0: cannot be done there */
+static method_result method(const char *name, const char *role, int64_t trained, const double *perplexity)
+{
+  method_result m = {.train_length = trained, .train_tokens_per_second = 1000, .peak_memory_bytes = 1000000};
+  snprintf(m.name, sizeof m.name, "%s", name);
+  snprintf(m.role, sizeof m.role, "%s", role);
+  assert_int_equal(memory_new(&m.curves, 1, sizeof *m.curves, "test", NULL), ALIBI_OK);
+  assert_int_equal(memory_new(&m.curves[0].points, LENGTHS, sizeof *m.curves[0].points, "test", NULL), ALIBI_OK);
+  m.curve_count = 1;
+  snprintf(m.curves[0].protocol, sizeof m.curves[0].protocol, "fixed-target");
+  m.curves[0].count = LENGTHS;
+  for (int i = 0; i < LENGTHS; i++) {
+    curve_point *p = &m.curves[0].points[i];
+    p->length = lengths[i];
+    p->perplexity = perplexity[i];
+    if (perplexity[i] < 0) snprintf(p->error, sizeof p->error, "position %lld does not exist", (long long)lengths[i]);
+  }
+  return m;
+}
+
+static char *answer_of(const method_result *methods, size_t count, char **rival)
+{
+  static study_plan plan;
+  study_results results = {.train_length = 64, .method_count = count};
+  plan = (study_plan){.length_count = LENGTHS, .protocol_count = 1, .command = "alibi study"};
+  memcpy(plan.lengths, lengths, sizeof lengths);
+  snprintf(plan.protocols[0], sizeof plan.protocols[0], "fixed-target");
+  assert_int_equal(memory_new(&results.methods, count, sizeof *results.methods, "test", NULL), ALIBI_OK);
+  memcpy(results.methods, methods, count * sizeof *methods);
+  assert_int_equal(study_answer(&plan, &results, NULL), ALIBI_OK);
+  char *answer = strdup(results.answer);
+  if (rival) *rival = results.rival_answer ? strdup(results.rival_answer) : NULL;
+  study_results_free(&results);
+  return answer;
+}
+
+static void check_answer(const double (*perplexity)[LENGTHS], const char *const *names, size_t count, const char *expected)
+{
+  method_result methods[4];
+  for (size_t i = 0; i < count; i++) methods[i] = method(names[i], "method", 64, perplexity[i]);
+  char *answer = answer_of(methods, count, NULL);
+  assert_string_equal(answer, expected);
+  free(answer);
+}
+
+static void flat_worse_and_unable(void **unused)
+{
+  (void)unused;
+  check_answer((const double[][LENGTHS]){{30, 30.1, 30.2}, {20, 50, 40}, {40, -1, -1}}, (const char *[]){"alibi", "rope", "learned"}, 3,
+               "Trained at 64 tokens, ALiBi keeps the perplexity of the training length up to 256 tokens (at most 1 % worse anywhere); "
+               "RoPE (2.50 times at 128) gets worse beyond it; learned cannot go beyond 64. "
+               "At the training length itself RoPE is best (perplexity 20.00).");
+}
+
+static void level_methods_are_named_together(void **unused)
+{
+  (void)unused;
+  check_answer((const double[][LENGTHS]){{30.1, 31, 32}, {30, 40, 50}}, (const char *[]){"t5", "none"}, 2,
+               "Trained at 64 tokens, no method keeps the perplexity of the training length up to 256 tokens; "
+               "T5 (1.06 times at 256) and none (1.67 times at 256) get worse beyond it. "
+               "At the training length itself T5 and none are best, within 1 % of each other (perplexity 30.00).");
+}
+
+/* A perplexity that overflows is the worst there is, and one that is missing at the training length proves nothing. */
+static void what_is_not_finite_is_not_flat(void **unused)
+{
+  (void)unused;
+  check_answer((const double[][LENGTHS]){{30, 31, INFINITY}, {NAN, 30, 30}}, (const char *[]){"rope", "none"}, 2,
+               "Trained at 64 tokens, no method keeps the perplexity of the training length up to 256 tokens; "
+               "RoPE (without bound at 256) gets worse beyond it. "
+               "At the training length itself RoPE is best (perplexity 30.00).");
+}
+
+static void rival_is_asked_at_its_own_length(void **unused)
+{
+  (void)unused;
+  method_result methods[] = {method("alibi", "method", 64, (const double[]){30, 30, 30}),
+                             method("sinusoidal", "rival", 256, (const double[]){60, 50, 33})};
+  char *rival, *answer = answer_of(methods, 2, &rival);
+  assert_non_null(strstr(rival, "Tested at 256 tokens, ALiBi trained at 64 reads 30.00 and sinusoidal trained at 256 reads 33.00: "
+                                "ALiBi wins on this text by 10.0 %."));
+  free(rival);
+  free(answer);
+}
+
+/* Two entries side by side take as long as one; with evaluation at no cost the steps follow from the speed alone. */
+static void steps_fill_the_minutes(void **unused)
+{
+  (void)unused;
+  static study_plan plan;
+  plan = (study_plan){.entry_count = 2, .length_count = 1, .protocol_count = 1, .jobs = 2, .lengths = {64}, .valid_tokens = 10000,
+                      .settings = {.minutes = 1, .max_targets = 1000, .fixed_targets = 1000}};
+  plan.train.batch_tokens = 1000;
+  snprintf(plan.protocols[0], sizeof plan.protocols[0], "nonoverlapping");
+  for (int i = 0; i < 2; i++) plan.entries[i].train_tokens_per_second = 10000;
+  assert_int_equal(schedule_fix_steps(&plan, 60, NULL), ALIBI_OK);
+  assert_int_equal(plan.train.steps, 600);
+  plan.jobs = 1;
+  assert_int_equal(schedule_fix_steps(&plan, 60, NULL), ALIBI_OK);
+  assert_int_equal(plan.train.steps, 300);
+  plan.evaluate_seconds[0] = 0.01; /* 1000 tokens, 10 seconds an entry */
+  assert_int_equal(schedule_fix_steps(&plan, 60, NULL), ALIBI_OK);
+  assert_int_equal(plan.train.steps, 200);
+  alibi_error error = {0};
+  assert_int_equal(schedule_fix_steps(&plan, 20, &error), ALIBI_INVALID);
+  assert_non_null(strstr(error.message, "--minutes"));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(flat_worse_and_unable),           cmocka_unit_test(level_methods_are_named_together),
+      cmocka_unit_test(what_is_not_finite_is_not_flat),  cmocka_unit_test(rival_is_asked_at_its_own_length),
+      cmocka_unit_test(steps_fill_the_minutes),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
