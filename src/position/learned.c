@@ -1,8 +1,19 @@
 /* Learned absolute positions: a table of L rows, added to the word embedding.  There is no row for position L, so
  * a longer text cannot be read at all: the limit says so instead of inventing rows. */
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "position/position.h"
+
+typedef struct learned_options {
+  double deviation;
+} learned_options;
+
+static const field learned_fields[] = {
+    {"deviation", FIELD_REAL, offsetof(learned_options, deviation), 0, 100, 0, NULL, NULL,
+     "standard deviation of a new table; 0: 1 / sqrt(width), as large as a word"},
+};
 
 static size_t limit(const position_shape *shape, const void *options)
 {
@@ -20,8 +31,9 @@ static size_t parameters(const position_shape *shape, const void *options, posit
 
 static float initial(const position_shape *shape, const void *options, size_t which, size_t index, double normal)
 {
-  (void)shape, (void)options, (void)which, (void)index;
-  return (float)(0.02 * normal);
+  (void)which, (void)index;
+  double deviation = ((const learned_options *)options)->deviation;
+  return (float)((deviation > 0 ? deviation : 1 / sqrt((double)shape->width)) * normal);
 }
 
 static void layout(const position_request *request, position_plan *plan, arena *a)
@@ -54,6 +66,8 @@ const position_method position_method_learned = {
     .title = "learned absolute positions",
     .formula = "x + table[pos], pos < L",
     .source = "Gehring et al., ICML 2017",
+    .fields = FIELD_TABLE(learned_fields),
+    .options_size = sizeof(learned_options),
     .limit = limit,
     .parameters = parameters,
     .initial = initial,
