@@ -95,6 +95,7 @@ typedef struct position_extension {
   const char *name;   /* "linear", "ntk", "yarn" */
   const char *title, *formula, *source;
   const char *method; /* the method that it extends: "rope" */
+  bool keeps_trained; /* up to the trained length it changes nothing, to the bit (with its initial settings) */
   field_table fields;
   size_t options_size; /* <= POSITION_OPTIONS_SIZE */
   /* May be NULL: what the ranges of the fields cannot say. */

@@ -20,6 +20,7 @@ const position_extension position_extension_linear = {
     .formula = "w_p / s",
     .source = "Chen et al., 2023",
     .method = "rope",
+    .keeps_trained = true,
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(rope_factor_options),
     .frequencies = frequencies,

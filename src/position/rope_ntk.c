@@ -23,6 +23,7 @@ const position_extension position_extension_ntk = {
     .formula = "base s^(r/(r-2))",
     .source = "bloc97, 2023; Peng et al., ICLR 2024",
     .method = "rope",
+    .keeps_trained = true,
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(rope_factor_options),
     .frequencies = frequencies,

@@ -81,6 +81,7 @@ const position_extension position_extension_yarn = {
     .formula = "w_p / s ramp_p + w_p (1 - ramp_p)",
     .source = "Peng et al., ICLR 2024",
     .method = "rope",
+    .keeps_trained = true,
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(yarn_options),
     .check = check,

@@ -21,7 +21,8 @@ alibi_evaluate_options schedule_cell(const study_plan *plan, int protocol, int64
 
 bool schedule_extends(const study_entry *entry, const char *extend, int64_t length)
 {
-  return *extend && length > entry->model.train_length && position_extension_find(entry->model.position, extend);
+  const position_extension *x = *extend ? position_extension_find(entry->model.position, extend) : NULL;
+  return x && (length > entry->model.train_length || !x->keeps_trained);
 }
 
 static double evaluation_seconds(const study_plan *plan, const study_entry *e)

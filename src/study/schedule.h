@@ -8,7 +8,7 @@
 /* What one cell of the study runs; length and extension as given. */
 alibi_evaluate_options schedule_cell(const study_plan *plan, int protocol, int64_t length, const char *extend);
 
-/* Does the extension change this entry at this length?  Up to the trained length it does not, to the bit. */
+/* Does the extension change this entry at this length? */
 bool schedule_extends(const study_entry *entry, const char *extend, int64_t length);
 
 /* Which entry to start next: the one that takes longest of those not started, so that the last ones end together;
