@@ -288,7 +288,7 @@ static void extensions_leave_the_trained_length_alone(void **unused)
     size_t base = 0;
     while (position_method_at(base) != extended.method) base++;
     subject_open(&plain, base, 64);
-    for (size_t length = 1; length <= 64 && extended.extension->keeps_trained; length += 9) {
+    for (size_t length = 1; length <= 64 && extended.request.extension->keeps_trained; length += 9) {
       subject_prepare(&plain, length);
       subject_prepare(&extended, length);
       assert_same_start(&plain, &extended);
