@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "alibi/evaluate.h"
+#include "alibi/tokenizer.h"
 #include "base/context.h"
 #include "base/memory.h"
 #include "base/system.h"
@@ -161,6 +162,23 @@ static status write_method(const method_result *m, const char *path, alibi_error
   return result;
 }
 
+/* The study's tokenizer beside the model, so that `alibi eval` and `alibi generate` open the folder. */
+static status copy_tokenizer(const worker *w, const char *folder, alibi_error *error)
+{
+  alibi_tokenizer *tokenizer = NULL;
+  char *from = NULL, *to = NULL;
+  status result;
+  TRY(study_path(w->directory, "tokenizer.json", NULL, &from, error));
+  TRY(study_path(folder, "tokenizer.json", NULL, &to, error));
+  TRY(alibi_tokenizer_open(from, &tokenizer, error));
+  TRY(alibi_tokenizer_save(tokenizer, to, error));
+done:
+  alibi_tokenizer_free(tokenizer);
+  free(to);
+  free(from);
+  return result;
+}
+
 static status train_entry(worker *w, const study_entry *entry, const char *folder, const char *path, method_result *m,
                           alibi_error *error)
 {
@@ -174,6 +192,7 @@ static status train_entry(worker *w, const study_entry *entry, const char *folde
   m->parameters = alibi_model_parameter_count(alibi_trainer_model(trainer));
   TRY(train_steps(w, trainer, m, error));
   TRY(alibi_model_save(alibi_trainer_model(trainer), folder, error));
+  TRY(copy_tokenizer(w, folder, error));
   TRY(write_method(m, path, error));
 done:
   alibi_trainer_free(trainer);
