@@ -22,29 +22,29 @@ typedef enum alibi_activation { ALIBI_GELU_ERF = 0, ALIBI_GELU_TANH } alibi_acti
 
 /* The block as data.  Start from alibi_model_config_init; change fields or use alibi_model_config_set. */
 typedef struct alibi_model_config {
-  size_t size;                /* sizeof(alibi_model_config), set by alibi_model_config_init (alibi/base.h) */
-  int64_t vocabulary;         /* V */
-  int64_t layers;             /* L */
-  int64_t width;              /* C */
-  int64_t heads;              /* H */
-  int64_t kv_heads;           /* G; 0: as many as heads */
-  int64_t head_size;          /* D; 0: width / heads */
-  int64_t feed_forward;       /* F; 0: 4 * width */
-  int64_t train_length;       /* tokens per training sequence: the length that extrapolation is measured from */
-  int norm;                   /* alibi_norm, before attention, before the feed-forward part and at the end */
-  bool norm_bias;             /* LayerNorm with a shift */
+  size_t size;          /* sizeof(alibi_model_config), set by alibi_model_config_init (alibi/base.h) */
+  int64_t vocabulary;   /* V */
+  int64_t layers;       /* L */
+  int64_t width;        /* C */
+  int64_t heads;        /* H */
+  int64_t kv_heads;     /* G; 0: as many as heads */
+  int64_t head_size;    /* D; 0: width / heads */
+  int64_t feed_forward; /* F; 0: 4 * width */
+  int64_t train_length; /* tokens per training sequence: the length that extrapolation is measured from */
+  int norm;             /* alibi_norm, before attention, before the feed-forward part and at the end */
+  bool norm_bias;       /* LayerNorm with a shift */
   double norm_epsilon;
-  int activation;             /* alibi_activation */
-  bool bias;                  /* linear layers with biases */
-  bool tied;                  /* output weight is the embedding */
-  bool qk_norm;               /* RMSNorm of every query and key head, with a learned gain */
-  double initial_deviation;   /* of weights before training */
-  double embedding_deviation; /* of the embedding; 0: 1 / sqrt(width) */
+  int activation;                 /* alibi_activation */
+  bool bias;                      /* linear layers with biases */
+  bool tied;                      /* output weight is the embedding */
+  bool qk_norm;                   /* RMSNorm of every query and key head, with a learned gain */
+  double initial_deviation;       /* of weights before training */
+  double embedding_deviation;     /* of the embedding; 0: 1 / sqrt(width) */
   char position[ALIBI_NAME_SIZE]; /* position method: "alibi", "rope", ... (`alibi positions`) */
   union {
     unsigned char bytes[ALIBI_POSITION_OPTIONS_SIZE];
     double align;
-  } position_options;         /* the method's own settings; set them by name */
+  } position_options; /* the method's own settings; set them by name */
 } alibi_model_config;
 
 ALIBI_API void alibi_model_config_init(alibi_model_config *config);

@@ -16,7 +16,8 @@ extern "C" {
 
 typedef struct alibi_session_options {
   size_t size;      /* sizeof(alibi_session_options) */
-  int64_t capacity; /* most tokens it can hold, and the declared length of length-dependent methods; 0: the trained length */
+  int64_t capacity; /* most tokens it can hold, and the declared length of length-dependent methods; 0: the trained
+                       length */
   const char *extend; /* NULL, or an extension of the model's position method: "linear", "ntk", "yarn" */
 } alibi_session_options;
 
@@ -24,29 +25,33 @@ typedef struct alibi_session alibi_session;
 
 ALIBI_API void alibi_session_options_init(alibi_session_options *options);
 
-/* The model must outlive the session; it cannot be trained meanwhile.  The first session of a model lays its weights out for
- * decoding, which takes as much memory again.  options may be NULL (defaults).  ALIBI_INVALID where the model has
- * no such positions or no such extension. */
+/* The model must outlive the session; it cannot be trained meanwhile.  The first session of a model lays its
+ * weights out for decoding, which takes as much memory again.  options may be NULL (defaults).  ALIBI_INVALID
+ * where the model has no such positions or no such extension. */
 ALIBI_API alibi_status alibi_session_new(alibi_model *model, const alibi_session_options *options,
                                          alibi_session **session, alibi_error *error);
 ALIBI_API void alibi_session_free(alibi_session *session);
 
-/* Takes in `count` more tokens.  ALIBI_INVALID where the capacity would be passed or an id is not below the vocabulary. */
-ALIBI_API alibi_status alibi_session_feed(alibi_session *session, const uint32_t *tokens, size_t count, alibi_error *error);
+/* Takes in `count` more tokens.  ALIBI_INVALID where the capacity would be passed or an id is not below the
+ * vocabulary. */
+ALIBI_API alibi_status alibi_session_feed(alibi_session *session, const uint32_t *tokens, size_t count,
+                                          alibi_error *error);
 
-/* tokens[i] for sessions[i]: one token for each of `count` different sessions of one model, in one pass over the weights (a pass
- * for each capacity and extension that occurs, and for each 128 sessions).  Allocates nothing. */
-ALIBI_API alibi_status alibi_step(alibi_model *model, alibi_session *const *sessions, const uint32_t *tokens, size_t count,
-                                  alibi_error *error);
+/* tokens[i] for sessions[i]: one token for each of `count` different sessions of one model, in one pass over the
+ * weights (a pass for each capacity and extension that occurs, and for each 128 sessions).  Allocates nothing. */
+ALIBI_API alibi_status alibi_step(alibi_model *model, alibi_session *const *sessions, const uint32_t *tokens,
+                                  size_t count, alibi_error *error);
 
-/* Logits [vocabulary] after the last token; valid until the next call with this session.  NULL before the first token. */
+/* Logits [vocabulary] after the last token; valid until the next call with this session.  NULL before the first
+ * token. */
 ALIBI_API const float *alibi_session_logits(const alibi_session *session);
 ALIBI_API int64_t alibi_session_length(const alibi_session *session); /* tokens taken in */
 ALIBI_API int64_t alibi_session_capacity(const alibi_session *session);
 ALIBI_API void alibi_session_clear(alibi_session *session); /* as if new */
 
-/* How to choose the next token.  In this order: temperature divides the logits; top_k keeps that many of the largest; top_p keeps,
- * of those, the fewest most probable that together have at least this probability.  Equal logits: the smaller id first. */
+/* How to choose the next token.  In this order: temperature divides the logits; top_k keeps that many of the
+ * largest; top_p keeps, of those, the fewest most probable that together have at least this probability.  Equal
+ * logits: the smaller id first. */
 typedef struct alibi_sampling {
   size_t size;        /* sizeof(alibi_sampling) */
   double temperature; /* 0: the largest logit, whatever the rest says */
@@ -57,10 +62,10 @@ typedef struct alibi_sampling {
 
 ALIBI_API void alibi_sampling_init(alibi_sampling *sampling); /* temperature 1, all tokens, seed 1 */
 
-/* A pure function of logits, settings and index (the position of the token to choose).  ALIBI_INVALID where a setting is out of
- * range, a logit is not a number or infinite, or all are -infinity (which means: never). */
-ALIBI_API alibi_status alibi_sample(const float *logits, size_t vocabulary, const alibi_sampling *sampling, uint64_t index,
-                                    uint32_t *token, alibi_error *error);
+/* A pure function of logits, settings and index (the position of the token to choose).  ALIBI_INVALID where a
+ * setting is out of range, a logit is not a number or infinite, or all are -infinity (which means: never). */
+ALIBI_API alibi_status alibi_sample(const float *logits, size_t vocabulary, const alibi_sampling *sampling,
+                                    uint64_t index, uint32_t *token, alibi_error *error);
 
 #ifdef __cplusplus
 }

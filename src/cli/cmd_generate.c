@@ -1,5 +1,5 @@
-/* alibi generate: go on with a prompt, token by token, with a cache.  Bytes are written as they come; on a terminal never half a
- * character. */
+/* alibi generate: go on with a prompt, token by token, with a cache.  Bytes are written as they come; on a
+ * terminal never half a character. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,17 +21,42 @@ typedef struct generate_options {
 } generate_options;
 
 static const field generate_fields[] = {
-    {.name = "tokens", .kind = FIELD_INTEGER, .offset = offsetof(generate_options, tokens), .minimum = 1,
-     .maximum = 1 << 30, .initial = 200, .help = "tokens to add"},
-    {.name = "temperature", .kind = FIELD_REAL, .offset = offsetof(generate_options, temperature), .maximum = 100,
-     .initial = 0.8, .help = "0: always the most probable token"},
-    {.name = "top_k", .kind = FIELD_INTEGER, .offset = offsetof(generate_options, top_k), .maximum = 1 << 30,
+    {.name = "tokens",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(generate_options, tokens),
+     .minimum = 1,
+     .maximum = 1 << 30,
+     .initial = 200,
+     .help = "tokens to add"},
+    {.name = "temperature",
+     .kind = FIELD_REAL,
+     .offset = offsetof(generate_options, temperature),
+     .maximum = 100,
+     .initial = 0.8,
+     .help = "0: always the most probable token"},
+    {.name = "top_k",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(generate_options, top_k),
+     .maximum = 1 << 30,
      .help = "choose among so many of the most probable tokens; 0: all"},
-    {.name = "top_p", .kind = FIELD_REAL, .offset = offsetof(generate_options, top_p), .minimum = 1e-6, .maximum = 1,
-     .initial = 0.95, .help = "choose among the most probable tokens that together have this probability"},
-    {.name = "seed", .kind = FIELD_INTEGER, .offset = offsetof(generate_options, seed), .maximum = 9007199254740992.0,
-     .initial = 1, .help = "another seed, another text"},
-    {.name = "echo", .kind = FIELD_BOOLEAN, .offset = offsetof(generate_options, echo), .maximum = 1, .initial = 1,
+    {.name = "top_p",
+     .kind = FIELD_REAL,
+     .offset = offsetof(generate_options, top_p),
+     .minimum = 1e-6,
+     .maximum = 1,
+     .initial = 0.95,
+     .help = "choose among the most probable tokens that together have this probability"},
+    {.name = "seed",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(generate_options, seed),
+     .maximum = 9007199254740992.0,
+     .initial = 1,
+     .help = "another seed, another text"},
+    {.name = "echo",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(generate_options, echo),
+     .maximum = 1,
+     .initial = 1,
      .help = "write the prompt before what follows it"},
 };
 
@@ -43,7 +68,8 @@ static void generate_add_options(command_line *line)
   prompt = prompt_file = extend = NULL;
   command_add_text(line, "prompt", "TEXT", &prompt, "the text to go on with; without it an empty line");
   command_add_text(line, "prompt-file", "FILE", &prompt_file, "the same, from a file");
-  command_add_text(line, "extend", "NAME", &extend, "read beyond the trained length with linear, ntk or yarn (for rope)");
+  command_add_text(line, "extend", "NAME", &extend,
+                   "read beyond the trained length with linear, ntk or yarn (for rope)");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(generate_fields), &options, "");
 }
 
@@ -71,7 +97,8 @@ static status read_prompt(generation *g, alibi_error *error)
   if (prompt) return fail(error, ALIBI_INVALID, "--prompt and --prompt-file: expected one of them");
   status result = mapped_file_open(prompt_file, &g->file, error);
   if (result != ALIBI_OK) return result;
-  if (g->file.size == 0) return fail(error, ALIBI_BAD_INPUT, "%s: expected a prompt, found an empty file", prompt_file);
+  if (g->file.size == 0)
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected a prompt, found an empty file", prompt_file);
   g->prompt = g->file.data;
   g->prompt_size = g->file.size;
   return ALIBI_OK;
@@ -88,8 +115,8 @@ static status open_model(const char *directory, generation *g, alibi_error *erro
   uint32_t found = alibi_tokenizer_vocabulary(g->tokenizer);
   int64_t expected = alibi_model_get_config(g->model)->vocabulary;
   if (found != expected)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32, path, expected,
-          found);
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32,
+          path, expected, found);
 done:
   free(path);
   return result;
@@ -104,8 +131,8 @@ static status open_session(const command_line *line, generation *g, alibi_error 
   alibi_session_options_init(&session);
   g->wanted = options.tokens;
   if (method->limit && !command_line_given(line, &options, "tokens")) {
-    position_shape shape = {(size_t)config->layers, (size_t)config->heads, (size_t)config->head_size, (size_t)config->width,
-                            (size_t)config->train_length};
+    position_shape shape = {(size_t)config->layers, (size_t)config->heads, (size_t)config->head_size,
+                            (size_t)config->width, (size_t)config->train_length};
     size_t limit = method->limit(&shape, config->position_options.bytes);
     if (g->id_count < limit && limit - g->id_count < (size_t)g->wanted) g->wanted = (int64_t)(limit - g->id_count);
   }
@@ -166,8 +193,8 @@ static status add_tokens(generation *g, alibi_error *error)
   fed = system_seconds();
   while (added < g->wanted && !ferror(stdout)) {
     uint32_t token;
-    TRY(alibi_sample(alibi_session_logits(g->session), vocabulary, &sampling, (uint64_t)alibi_session_length(g->session), &token,
-                     error));
+    TRY(alibi_sample(alibi_session_logits(g->session), vocabulary, &sampling,
+                     (uint64_t)alibi_session_length(g->session), &token, error));
     write_token(g, token);
     if (++added < g->wanted) TRY(alibi_step(g->model, &g->session, &token, 1, error));
   }
@@ -176,8 +203,8 @@ done:
   if (g->terminal) putchar('\n');
   fflush(stdout);
   if (result == ALIBI_OK && !cli_quiet())
-    progress_note("%zu tokens read in %.2f s, %" PRId64 " added in %.2f s (%.0f tokens/s)", g->id_count, fed - began, added,
-                  system_seconds() - fed, (double)added / (system_seconds() - fed + 1e-9));
+    progress_note("%zu tokens read in %.2f s, %" PRId64 " added in %.2f s (%.0f tokens/s)", g->id_count,
+                  fed - began, added, system_seconds() - fed, (double)added / (system_seconds() - fed + 1e-9));
   return result;
 }
 

@@ -12,7 +12,11 @@ typedef struct positions_options {
 } positions_options;
 
 static const field positions_fields[] = {
-    {.name = "json", .kind = FIELD_BOOLEAN, .offset = offsetof(positions_options, json), .maximum = 1, .help = "print JSON"},
+    {.name = "json",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(positions_options, json),
+     .maximum = 1,
+     .help = "print JSON"},
 };
 
 static positions_options options;
@@ -64,7 +68,8 @@ static json_node *method_node(const position_method *m)
   node_set_boolean(node, "decays", m->decays);
   node_set_boolean(node, "parameters", m->parameters != NULL);
   for (size_t i = 0; i < position_extension_count(); i++)
-    if (strcmp(position_extension_at(i)->method, m->name) == 0) node_append_text(extensions, position_extension_at(i)->name);
+    if (strcmp(position_extension_at(i)->method, m->name) == 0)
+      node_append_text(extensions, position_extension_at(i)->name);
   node_set(node, "extensions", extensions);
   return node;
 }
@@ -100,7 +105,8 @@ static status positions_run(command_line *line, alibi_error *error)
     printf("%-12s %s\n", position_method_at(i)->name, position_method_at(i)->title);
   printf("\nTo go beyond the trained length (--extend):\n\n");
   for (size_t i = 0; i < position_extension_count(); i++)
-    printf("%-12s %s (of %s)\n", position_extension_at(i)->name, position_extension_at(i)->title, position_extension_at(i)->method);
+    printf("%-12s %s (of %s)\n", position_extension_at(i)->name, position_extension_at(i)->title,
+           position_extension_at(i)->method);
   return ALIBI_OK;
 }
 
@@ -108,7 +114,8 @@ const command command_positions = {
     .name = "positions",
     .summary = "list the position methods, or describe one",
     .operands = "[NAME]",
-    .details = "Without NAME: all of them. With NAME: its formula, its source, its settings, and how it can be extended.",
+    .details =
+        "Without NAME: all of them. With NAME: its formula, its source, its settings, and how it can be extended.",
     .options = positions_add_options,
     .run = positions_run,
 };

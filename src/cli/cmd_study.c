@@ -16,11 +16,20 @@ typedef struct output_options {
 } output_options;
 
 static const field output_fields[] = {
-    {.name = "resume", .kind = FIELD_BOOLEAN, .offset = offsetof(output_options, resume), .maximum = 1,
+    {.name = "resume",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(output_options, resume),
+     .maximum = 1,
      .help = "go on with the study in --out; all other settings come from there"},
-    {.name = "overwrite", .kind = FIELD_BOOLEAN, .offset = offsetof(output_options, overwrite), .maximum = 1,
+    {.name = "overwrite",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(output_options, overwrite),
+     .maximum = 1,
      .help = "begin anew where --out holds a study already"},
-    {.name = "json", .kind = FIELD_BOOLEAN, .offset = offsetof(output_options, json), .maximum = 1,
+    {.name = "json",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(output_options, json),
+     .maximum = 1,
      .help = "print results.json instead of the table and the plot"},
 };
 
@@ -42,12 +51,16 @@ static void study_add_options(command_line *line)
   test_lengths = valid = NULL;
   command_add_text(line, "out", "DIR", &out, "where the report goes");
   command_add_text(line, "methods", "LIST", &methods, "position methods, between commas, or all");
-  command_add_text(line, "extend", "LIST", &extend, "ways to extend rope when testing: linear, ntk, yarn; all; none");
-  command_add_text(line, "train-length", "LIST", &train_lengths, "tokens a training sequence; several lengths train every method at each");
-  command_add_text(line, "test-lengths", "LIST", &test_lengths, "tokens a test window; default 1, 2, 4, 8, 16 times the training length");
+  command_add_text(line, "extend", "LIST", &extend,
+                   "ways to extend rope when testing: linear, ntk, yarn; all; none");
+  command_add_text(line, "train-length", "LIST", &train_lengths,
+                   "tokens a training sequence; several lengths train every method at each");
+  command_add_text(line, "test-lengths", "LIST", &test_lengths,
+                   "tokens a test window; default 1, 2, 4, 8, 16 times the training length");
   command_add_text(line, "protocols", "LIST", &protocols, "how to measure; see docs/results.md");
   command_add_text(line, "rival", "METHOD", &rival, "method that --rival-length trains");
-  command_add_text(line, "valid", "LIST", &valid, "test on these texts, between commas; default: the end of each TEXT is held out");
+  command_add_text(line, "valid", "LIST", &valid,
+                   "test on these texts, between commas; default: the end of each TEXT is held out");
   command_add_group(line, "Study", study_fields(), &settings, "");
   command_add_group(line, "Output", (field_table)FIELD_TABLE(output_fields), &output, "");
   model_options_add(line, &model, hidden);
@@ -59,7 +72,8 @@ static bool used(const char *method)
   if (strcmp(methods, "all") == 0) return true;
   if (settings.rival_length && strcmp(rival, method) == 0) return true;
   for (const char *at = strstr(methods, method); at; at = strstr(at + 1, method))
-    if ((at == methods || at[-1] == ',' || at[-1] == ' ') && (at[n] == '\0' || at[n] == ',' || at[n] == ' ')) return true;
+    if ((at == methods || at[-1] == ',' || at[-1] == ' ') && (at[n] == '\0' || at[n] == ',' || at[n] == ' '))
+      return true;
   return false;
 }
 
@@ -67,11 +81,14 @@ static bool used(const char *method)
 static status check_resume(const command_line *line, alibi_error *error)
 {
   if (line->operand_count)
-    return fail(error, ALIBI_INVALID, "--resume: expected no TEXT (the study's own is used), found '%s'", line->operands[0]);
-  if (output.overwrite) return fail(error, ALIBI_INVALID, "--resume goes on, --overwrite begins anew: give one of them");
+    return fail(error, ALIBI_INVALID, "--resume: expected no TEXT (the study's own is used), found '%s'",
+                line->operands[0]);
+  if (output.overwrite)
+    return fail(error, ALIBI_INVALID, "--resume goes on, --overwrite begins anew: give one of them");
   static const char *const free_options[] = {"out", "resume", "json", "threads", "quiet", NULL};
   const char *other = command_line_given_other(line, free_options);
-  if (other) return fail(error, ALIBI_INVALID, "--resume: takes all settings from %s/study.json, found %s too", out, other);
+  if (other)
+    return fail(error, ALIBI_INVALID, "--resume: takes all settings from %s/study.json, found %s too", out, other);
   return ALIBI_OK;
 }
 
@@ -127,7 +144,8 @@ static void print_results(const study_results *results, const char *protocol)
 {
   int columns = terminal_columns(stdout, 100);
   progress_clear();
-  printf("\n%s\n\nPerplexity, %s (trained at *; docs/results.md says how it is measured):\n\n", results->question, protocol);
+  printf("\n%s\n\nPerplexity, %s (trained at *; docs/results.md says how it is measured):\n\n", results->question,
+         protocol);
   print_text(results_table(results, protocol, columns));
   printf("\n");
   print_text(results_plot(results, protocol, columns, terminal_utf8()));
@@ -181,7 +199,8 @@ static status study_run_command(command_line *line, alibi_error *error)
                            .observer = {NULL, begin, update, end, note}};
   result = study_run(context, &request, &results, error);
   if (results.method_count && output.json) print_json(&results);
-  else if (results.method_count) print_results(&results, results.methods[0].curve_count ? results.methods[0].curves[0].protocol : "");
+  else if (results.method_count)
+    print_results(&results, results.methods[0].curve_count ? results.methods[0].curves[0].protocol : "");
 done:
   study_results_free(&results);
   cli_context_free(context);
@@ -194,7 +213,8 @@ const command command_study = {
     .summary = "train position methods short, test them long, and report (the main job)",
     .operands = "TEXT...",
     .details =
-        "Trains a small model for every position method on the same batches of your text, at a short length, and measures its "
+        "Trains a small model for every position method on the same batches of your text, at a short length, and "
+        "measures its "
         "perplexity at longer ones. The report in --out says which methods still work there, and at what cost.\n\n"
         "An interrupted study keeps every finished method; --resume goes on.",
     .options = study_add_options,

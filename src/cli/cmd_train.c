@@ -1,7 +1,7 @@
 /* alibi train: one model on the user's texts, into a directory that eval and generate understand.
  *
- * Nothing in the directory changes before the training is over, so a good model that lies there stays whole until a new one replaces
- * it.  An interrupted training is kept as it stands, unless that would cost such a model. */
+ * Nothing in the directory changes before the training is over, so a good model that lies there stays whole until
+ * a new one replaces it.  An interrupted training is kept as it stands, unless that would cost such a model. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,11 +28,23 @@ typedef struct own_options {
 } own_options;
 
 static const field own_fields[] = {
-    {.name = "vocabulary", .kind = FIELD_INTEGER, .offset = offsetof(own_options, vocabulary), .minimum = 256,
-     .maximum = 1000000, .initial = 1024, .help = "tokens of the BPE that is trained on the texts"},
-    {.name = "held_out", .kind = FIELD_REAL, .offset = offsetof(own_options, held_out), .maximum = 0.9, .initial = 0.05,
+    {.name = "vocabulary",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(own_options, vocabulary),
+     .minimum = 256,
+     .maximum = 1000000,
+     .initial = 1024,
+     .help = "tokens of the BPE that is trained on the texts"},
+    {.name = "held_out",
+     .kind = FIELD_REAL,
+     .offset = offsetof(own_options, held_out),
+     .maximum = 0.9,
+     .initial = 0.05,
      .help = "share at the end of each text that is only tested on"},
-    {.name = "dry_run", .kind = FIELD_BOOLEAN, .offset = offsetof(own_options, dry_run), .maximum = 1,
+    {.name = "dry_run",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(own_options, dry_run),
+     .maximum = 1,
      .help = "print sizes and stop before the first step"},
 };
 
@@ -48,7 +60,8 @@ static void train_add_options(command_line *line)
   command_add_text(line, "out", "DIR", &out, "where the model goes");
   command_add_text(line, "tokenizer", "FILE", &tokenizer_path,
                    "a tokenizer.json, or bytes; without it a BPE is trained on the texts");
-  command_add_text(line, "valid", "LIST", &valid_path, "test on these texts, between commas; without it the end of each TEXT is held out");
+  command_add_text(line, "valid", "LIST", &valid_path,
+                   "test on these texts, between commas; without it the end of each TEXT is held out");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(own_fields), &own, "");
   model_options_add(line, &model_settings, hidden);
 }
@@ -78,7 +91,8 @@ static status check_line(const command_line *line, alibi_error *error)
   if (line->operand_count == 0) return fail(error, ALIBI_INVALID, "train: expected at least one TEXT, found none");
   if (!out && !own.dry_run) return fail(error, ALIBI_INVALID, "train: --out DIR is missing");
   if (tokenizer_path && command_line_given(line, &own, "vocabulary"))
-    return fail(error, ALIBI_INVALID, "--vocabulary is for a tokenizer that is trained, and --tokenizer names a finished one");
+    return fail(error, ALIBI_INVALID,
+                "--vocabulary is for a tokenizer that is trained, and --tokenizer names a finished one");
   if (valid_path && command_line_given(line, &own, "held_out"))
     return fail(error, ALIBI_INVALID, "--held-out and --valid: expected one of them");
   return ALIBI_OK;
@@ -102,8 +116,12 @@ done:
 
 static status read_texts(training *t, alibi_error *error)
 {
-  dataset_request request = {.texts = t->line->operands, .text_count = t->line->operand_count, .valid = valid_path,
-                             .held_out = own.held_out, .tokenizer = tokenizer_path, .vocabulary = (uint32_t)own.vocabulary};
+  dataset_request request = {.texts = t->line->operands,
+                             .text_count = t->line->operand_count,
+                             .valid = valid_path,
+                             .held_out = own.held_out,
+                             .tokenizer = tokenizer_path,
+                             .vocabulary = (uint32_t)own.vocabulary};
   int item = progress_begin(tokenizer_path ? "reading the texts" : "training the tokenizer", 0, "bytes");
   progress_update(item, 0, NULL);
   status result = dataset_make(&request, &t->data, error);
@@ -113,9 +131,10 @@ static status read_texts(training *t, alibi_error *error)
   config->vocabulary = alibi_tokenizer_vocabulary(t->data.tokenizer);
   if (t->data.train_count < (size_t)config->train_length + 1)
     return fail(error, ALIBI_BAD_INPUT,
-                "%s: expected at least %" PRId64 " tokens to train on, found %zu (a longer text, or a shorter --train-length)",
-                t->line->operand_count == 1 ? t->line->operands[0] : "the texts together", config->train_length + 1,
-                t->data.train_count);
+                "%s: expected at least %" PRId64
+                " tokens to train on, found %zu (a longer text, or a shorter --train-length)",
+                t->line->operand_count == 1 ? t->line->operands[0] : "the texts together",
+                config->train_length + 1, t->data.train_count);
   if (!cli_quiet())
     progress_note("%s tokenizer, %" PRId64 " tokens; %zu tokens (%.2f MB) to train on, %zu (%.2f MB) to test on",
                   alibi_tokenizer_kind(t->data.tokenizer), config->vocabulary, t->data.train_count,
@@ -174,8 +193,8 @@ done:
   t->seconds = system_seconds() - began;
   char time[32];
   progress_format_time(t->seconds, time, sizeof time);
-  snprintf(text, sizeof text, "trained %s in %s (%" PRId64 " steps, loss %.3f)", model_settings.config.position, time, t->steps,
-           t->recent);
+  snprintf(text, sizeof text, "trained %s in %s (%" PRId64 " steps, loss %.3f)", model_settings.config.position,
+           time, t->steps, t->recent);
   progress_end(item, result == ALIBI_OK ? text : NULL);
   return result;
 }
@@ -241,7 +260,8 @@ static status write_record(const training *t, alibi_error *error)
   node_set(root, "losses", losses_node(t));
   if (t->test.size) node_set(root, "test", test_node(t));
   else node_set_null(root, "test");
-  status result = path ? node_write_file(root, path, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
+  status result =
+      path ? node_write_file(root, path, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
   node_free(root);
   free(text);
   free(path);
@@ -272,8 +292,8 @@ static status test_model(training *t, alibi_error *error)
   options.max_targets = TEST_TARGETS;
   int item = progress_begin("testing", 0, "tokens");
   progress_update(item, 0, NULL);
-  status result = alibi_evaluate(alibi_trainer_model(t->trainer), t->data.valid, t->data.valid_count, t->data.token_bytes, &options,
-                                 &t->test, error);
+  status result = alibi_evaluate(alibi_trainer_model(t->trainer), t->data.valid, t->data.valid_count,
+                                 t->data.token_bytes, &options, &t->test, error);
   progress_end(item, NULL);
   if (result != ALIBI_OK) t->test.size = 0;
   return result == ALIBI_OK ? write_record(t, error) : result;
@@ -287,11 +307,13 @@ static status keep_interrupted(training *t, alibi_error *error)
   free(config);
   if (t->steps == 0) return fail(error, ALIBI_CANCELLED, "interrupted before the first step; nothing was written");
   if (holds_model)
-    return fail(error, ALIBI_CANCELLED, "interrupted at step %" PRId64 " of %" PRId64 "; the model that was in %s before is still there",
+    return fail(error, ALIBI_CANCELLED,
+                "interrupted at step %" PRId64 " of %" PRId64 "; the model that was in %s before is still there",
                 t->steps, t->options.steps, out);
   status result = write_model(t, error);
   if (result != ALIBI_OK) return result;
-  return fail(error, ALIBI_CANCELLED, "interrupted; %s holds the model as it stood at step %" PRId64 " of %" PRId64, out, t->steps,
+  return fail(error, ALIBI_CANCELLED,
+              "interrupted; %s holds the model as it stood at step %" PRId64 " of %" PRId64, out, t->steps,
               t->options.steps);
 }
 
@@ -303,8 +325,8 @@ static void print_result(const training *t)
   if (!t->test.size) return;
   printf("perplexity %.2f", t->test.perplexity);
   if (!isnan(t->test.standard_error)) printf(" +- %.2f", t->test.standard_error);
-  printf(" (%.3f bits a byte) on %" PRId64 " held-out tokens, sliding windows of %" PRId64 "\n", t->test.bits_per_byte,
-         t->test.tokens, t->test.window);
+  printf(" (%.3f bits a byte) on %" PRId64 " held-out tokens, sliding windows of %" PRId64 "\n",
+         t->test.bits_per_byte, t->test.tokens, t->test.window);
 }
 
 static status train_run(command_line *line, alibi_error *error)
@@ -323,13 +345,15 @@ static status train_run(command_line *line, alibi_error *error)
     TRY(print_plan(&t, error));
     goto done;
   }
-  TRY(alibi_trainer_new(t.context, &model_settings.config, &t.options, t.data.train, t.data.train_count, &t.trainer, error));
+  TRY(alibi_trainer_new(t.context, &model_settings.config, &t.options, t.data.train, t.data.train_count,
+                        &t.trainer, error));
   result = run_steps(&t, error);
   if (result == ALIBI_CANCELLED) result = keep_interrupted(&t, error);
   if (result != ALIBI_OK) goto done;
   TRY(write_model(&t, error));
   result = test_model(&t, error);
-  if (result == ALIBI_CANCELLED) result = fail(error, ALIBI_CANCELLED, "interrupted while testing; the trained model is in %s", out);
+  if (result == ALIBI_CANCELLED)
+    result = fail(error, ALIBI_CANCELLED, "interrupted while testing; the trained model is in %s", out);
   if (result != ALIBI_OK) goto done;
   print_result(&t);
 done:

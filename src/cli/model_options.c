@@ -49,8 +49,8 @@ void model_options_add(command_line *line, model_options *options, const char *c
   }
 }
 
-status model_options_check(const command_line *line, const model_options *options, bool (*used)(const char *method),
-                           alibi_error *error)
+status model_options_check(const command_line *line, const model_options *options,
+                           bool (*used)(const char *method), alibi_error *error)
 {
   for (size_t i = 0; i < position_method_count(); i++) {
     const position_method *m = position_method_at(i);
@@ -61,7 +61,8 @@ status model_options_check(const command_line *line, const model_options *option
       snprintf(option, sizeof option, "--%s%s", prefixes[i], m->fields.fields[f].name);
       for (char *c = option; *c; c++)
         if (*c == '_') *c = '-';
-      return fail(error, ALIBI_INVALID, "%s: a setting of the method '%s', which is not used here", option, m->name);
+      return fail(error, ALIBI_INVALID, "%s: a setting of the method '%s', which is not used here", option,
+                  m->name);
     }
   }
   return ALIBI_OK;
@@ -75,6 +76,7 @@ status model_options_take_method(model_options *options, const char *method, ali
   if (result != ALIBI_OK) return result;
   for (size_t i = 0; i < position_method_count(); i++)
     if (strcmp(position_method_at(i)->name, method) == 0)
-      memcpy(options->config.position_options.bytes, options->methods[i].bytes, position_method_at(i)->options_size);
+      memcpy(options->config.position_options.bytes, options->methods[i].bytes,
+             position_method_at(i)->options_size);
   return ALIBI_OK;
 }

@@ -151,7 +151,8 @@ static bool find_option(const command_line *line, const char *name, found_option
       const field *f = &group->table.fields[i];
       option_name(group->prefix, f->name, candidate);
       bool same = strcmp(name, candidate) == 0;
-      bool negated = f->kind == FIELD_BOOLEAN && strncmp(name, "--no-", 5) == 0 && !strcmp(name + 5, candidate + 2);
+      bool negated =
+          f->kind == FIELD_BOOLEAN && strncmp(name, "--no-", 5) == 0 && !strcmp(name + 5, candidate + 2);
       if (!same && !negated) continue;
       *found = (found_option){.field = f, .values = group->values, .given_name = f->name, .negated = !same};
       return true;
@@ -187,13 +188,14 @@ static status unknown_option(const command_line *line, const command *c, const c
   }
   if (nearest.best[0])
     return fail(error, ALIBI_INVALID, "%s: unknown option %s; did you mean %s?", c->name, name, nearest.best);
-  return fail(error, ALIBI_INVALID, "%s: unknown option %s; alibi %s --help lists the options", c->name, name, c->name);
+  return fail(error, ALIBI_INVALID, "%s: unknown option %s; alibi %s --help lists the options", c->name, name,
+              c->name);
 }
 
-/* Sets what `name` names.  value: after '=', or NULL; next: the argument that follows, or NULL.  *used_next: the value
- * was that argument. */
-static status set_option(command_line *line, const command *c, const char *name, const char *value, const char *next,
-                         bool *used_next, alibi_error *error)
+/* Sets what `name` names.  value: after '=', or NULL; next: the argument that follows, or NULL.  *used_next: the
+ * value was that argument. */
+static status set_option(command_line *line, const command *c, const char *name, const char *value,
+                         const char *next, bool *used_next, alibi_error *error)
 {
   found_option found;
   if (!find_option(line, name, &found)) return unknown_option(line, c, name, error);
@@ -208,13 +210,16 @@ static status set_option(command_line *line, const command *c, const char *name,
   if (!value) {
     if (!next) return fail(error, ALIBI_INVALID, "%s: expected a value after it", name);
     if (strncmp(next, "--", 2) == 0)
-      return fail(error, ALIBI_INVALID, "%s: expected a value after it, found the option %s (a value that begins "
-                  "with -- is written %s=VALUE)", name, next, name);
+      return fail(error, ALIBI_INVALID,
+                  "%s: expected a value after it, found the option %s (a value that begins "
+                  "with -- is written %s=VALUE)",
+                  name, next, name);
     value = next;
     *used_next = true;
   }
   if (found.text) {
-    if (!*value) return fail(error, ALIBI_INVALID, "%s: expected %s, found an empty text", name, found.text->placeholder);
+    if (!*value)
+      return fail(error, ALIBI_INVALID, "%s: expected %s, found an empty text", name, found.text->placeholder);
     *found.text->value = value;
     return ALIBI_OK;
   }
@@ -236,8 +241,7 @@ status command_line_parse(command_line *line, const command *c, int count, char 
     if (!options_end && strcmp(argument, "--") == 0) {
       options_end = true;
     } else if (options_end || argument[0] != '-' || argument[1] == '\0') {
-      if (!c->operands)
-        RAISE(error, ALIBI_INVALID, "%s: takes options only, found '%s'", c->name, argument);
+      if (!c->operands) RAISE(error, ALIBI_INVALID, "%s: takes options only, found '%s'", c->name, argument);
       line->operands[line->operand_count++] = argument;
     } else {
       char name[NAME_SIZE];
@@ -312,14 +316,10 @@ static void range_text(const field *f, char *text, size_t size)
 {
   const double boundless = 1e12;
   bool low = f->minimum > -boundless, high = f->maximum < boundless;
-  if (low && high)
-    snprintf(text, size, "%.10g to %.10g, ", f->minimum, f->maximum);
-  else if (low)
-    snprintf(text, size, "at least %.10g, ", f->minimum);
-  else if (high)
-    snprintf(text, size, "at most %.10g, ", f->maximum);
-  else
-    text[0] = '\0';
+  if (low && high) snprintf(text, size, "%.10g to %.10g, ", f->minimum, f->maximum);
+  else if (low) snprintf(text, size, "at least %.10g, ", f->minimum);
+  else if (high) snprintf(text, size, "at most %.10g, ", f->maximum);
+  else text[0] = '\0';
 }
 
 static void help_field(FILE *stream, const option_group *group, const field *f)
@@ -387,10 +387,8 @@ void command_help(const command *c, const command_line *line, FILE *stream)
     char name[NAME_SIZE], left[NAME_SIZE + 64], right[2048];
     option_name("", text->name, name);
     snprintf(left, sizeof left, "%s %s", name, text->placeholder);
-    if (*text->value)
-      snprintf(right, sizeof right, "%s (default %s)", text->help, *text->value);
-    else
-      snprintf(right, sizeof right, "%s", text->help);
+    if (*text->value) snprintf(right, sizeof right, "%s (default %s)", text->help, *text->value);
+    else snprintf(right, sizeof right, "%s", text->help);
     help_line(stream, left, right);
   }
   for (size_t g = 0; g < line->group_count; g++) {

@@ -1,6 +1,7 @@
-/* Choosing a token.  The one idea: nothing is sorted and nothing is allocated.  top_k and top_p both ask for the first tokens in the
- * order "larger logit, then smaller id" until a weight is reached: 1 a token for top_k, its probability for top_p.  That place is
- * found by digits of the logit, as in a radix sort of which only one path is followed. */
+/* Choosing a token.  The one idea: nothing is sorted and nothing is allocated.  top_k and top_p both ask for the
+ * first tokens in the order "larger logit, then smaller id" until a weight is reached: 1 a token for top_k, its
+ * probability for top_p.  That place is found by digits of the logit, as in a radix sort of which only one path is
+ * followed. */
 #include <math.h>
 #include <string.h>
 
@@ -48,7 +49,8 @@ static double weight_of(const chooser *c, size_t id)
   return exp((c->logits[id] - c->largest) / c->temperature);
 }
 
-/* The shortest beginning of the order, within `within`, whose weight (1 a token, or its probability) is at least `wanted`. */
+/* The shortest beginning of the order, within `within`, whose weight (1 a token, or its probability) is at least
+ * `wanted`. */
 static cut find_cut(const chooser *c, const cut *within, bool probability, double wanted)
 {
   uint32_t prefix = 0, known = 0;
@@ -93,28 +95,34 @@ static double total_weight(const chooser *c, const cut *within)
   return total;
 }
 
-static status check(const alibi_sampling *s, const float *logits, size_t vocabulary, size_t *largest, alibi_error *error)
+static status check(const alibi_sampling *s, const float *logits, size_t vocabulary, size_t *largest,
+                    alibi_error *error)
 {
   if (!(s->temperature >= 0 && s->temperature <= 1e6))
     return fail(error, ALIBI_INVALID, "temperature: expected a number from 0 to 1e6, found %g", s->temperature);
-  if (s->top_k < 0) return fail(error, ALIBI_INVALID, "top_k: expected at least 0, found %lld", (long long)s->top_k);
+  if (s->top_k < 0)
+    return fail(error, ALIBI_INVALID, "top_k: expected at least 0, found %lld", (long long)s->top_k);
   if (!(s->top_p > 0 && s->top_p <= 1))
     return fail(error, ALIBI_INVALID, "top_p: expected a number above 0 and at most 1, found %g", s->top_p);
   if (vocabulary == 0 || vocabulary > UINT32_MAX)
     return fail(error, ALIBI_INVALID, "sampling: expected a vocabulary from 1 to 2^32 - 1, found %zu", vocabulary);
-  if (!logits) return fail(error, ALIBI_INVALID, "logits: expected some, found none (a session has them after its first token)");
+  if (!logits)
+    return fail(error, ALIBI_INVALID,
+                "logits: expected some, found none (a session has them after its first token)");
   *largest = 0;
   for (size_t i = 0; i < vocabulary; i++) {
     if (isnan(logits[i]) || logits[i] == INFINITY)
-      return fail(error, ALIBI_INVALID, "logit %zu: expected a finite number or -infinity, found %g", i, logits[i]);
+      return fail(error, ALIBI_INVALID, "logit %zu: expected a finite number or -infinity, found %g", i,
+                  logits[i]);
     if (logits[i] > logits[*largest]) *largest = i;
   }
-  if (isinf(logits[*largest])) return fail(error, ALIBI_INVALID, "logits: expected a token that may come, found -infinity for all");
+  if (isinf(logits[*largest]))
+    return fail(error, ALIBI_INVALID, "logits: expected a token that may come, found -infinity for all");
   return ALIBI_OK;
 }
 
-status alibi_sample(const float *logits, size_t vocabulary, const alibi_sampling *sampling, uint64_t index, uint32_t *token,
-                    alibi_error *error)
+status alibi_sample(const float *logits, size_t vocabulary, const alibi_sampling *sampling, uint64_t index,
+                    uint32_t *token, alibi_error *error)
 {
   size_t largest = 0;
   alibi_sampling own;

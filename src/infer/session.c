@@ -1,6 +1,7 @@
-/* Sessions: a text's keys and values, and the steps that add to them.  The one idea: a session owns only what is its own, cache and
- * logits.  Activations and position tables lie in an engine, which all sessions of a model with the same capacity and the same
- * extension share; so a step over many sessions is one pass with many segments of one row. */
+/* Sessions: a text's keys and values, and the steps that add to them.  The one idea: a session owns only what is
+ * its own, cache and logits.  Activations and position tables lie in an engine, which all sessions of a model with
+ * the same capacity and the same extension share; so a step over many sessions is one pass with many segments of
+ * one row. */
 #include "alibi/session.h"
 
 #include <string.h>
@@ -63,8 +64,12 @@ static status engine_new(alibi_model *model, size_t capacity, const position_ext
   (*engine)->capacity = capacity;
   (*engine)->extension = extension;
   if (extension) field_init(extension->fields, (*engine)->extension_options.bytes);
-  pass_shape shape = {.rows = ENGINE_ROWS, .segments = ENGINE_ROWS, .length = capacity, .head_rows = HEAD_ROWS,
-                      .extension = extension, .extension_options = (*engine)->extension_options.bytes};
+  pass_shape shape = {.rows = ENGINE_ROWS,
+                      .segments = ENGINE_ROWS,
+                      .length = capacity,
+                      .head_rows = HEAD_ROWS,
+                      .extension = extension,
+                      .extension_options = (*engine)->extension_options.bytes};
   TRY(model_pass_new(model, &shape, &(*engine)->pass, error));
 done:
   if (result != ALIBI_OK) {
@@ -101,7 +106,8 @@ status alibi_session_new(alibi_model *model, const alibi_session_options *option
   if (options) TRY(settings_take(options, &own, sizeof own, "alibi_session_options", error));
   options = &own;
   if (options->capacity < 0)
-    RAISE(error, ALIBI_INVALID, "session: expected a capacity of at least 0, found %lld", (long long)options->capacity);
+    RAISE(error, ALIBI_INVALID, "session: expected a capacity of at least 0, found %lld",
+          (long long)options->capacity);
   if (options->extend)
     TRY(position_extension_require("extend", model->config.position, options->extend, &extension, error));
   size_t capacity = (size_t)(options->capacity ? options->capacity : model->config.train_length);
@@ -110,7 +116,8 @@ status alibi_session_new(alibi_model *model, const alibi_session_options *option
   TRY(model_pack(model, error));
   TRY(engine_borrow(model, capacity, extension, &s->engine, error));
   TRY(model_cache_new(model, capacity, &s->cache, error));
-  TRY(memory_new(&s->logits, (size_t)model->config.vocabulary, sizeof *s->logits, "the logits of a session", error));
+  TRY(memory_new(&s->logits, (size_t)model->config.vocabulary, sizeof *s->logits, "the logits of a session",
+                 error));
   *session = s;
   return ALIBI_OK;
 done:
@@ -130,7 +137,8 @@ void alibi_session_free(alibi_session *session)
 static status check_tokens(const alibi_session *s, const uint32_t *tokens, size_t count, alibi_error *error)
 {
   if (count > s->engine->capacity - s->length)
-    return fail(error, ALIBI_INVALID, "session: expected at most %zu tokens in all (its capacity), found %zu and %zu more",
+    return fail(error, ALIBI_INVALID,
+                "session: expected at most %zu tokens in all (its capacity), found %zu and %zu more",
                 s->engine->capacity, s->length, count);
   for (size_t i = 0; i < count; i++)
     if (tokens[i] >= (uint64_t)s->model->config.vocabulary)
@@ -161,15 +169,16 @@ done:
 /* One row for each of the group's sessions, then their logits together. */
 static status run_group(struct session_engine *e, size_t count, alibi_error *error)
 {
-  for (size_t i = 0; i < count; i++) e->segments[i] = (pass_segment){.count = 1, .first = e->group[i]->length, .cache = e->group[i]->cache};
+  for (size_t i = 0; i < count; i++)
+    e->segments[i] = (pass_segment){.count = 1, .first = e->group[i]->length, .cache = e->group[i]->cache};
   status result = model_forward(e->pass, e->tokens, e->segments, count, error);
   if (result != ALIBI_OK) return result;
   alibi_model *model = e->pass->model;
   matrix head = model_output_weight(model);
   for (size_t start = 0; start < count; start += HEAD_ROWS) {
     size_t n = count - start < HEAD_ROWS ? count - start : HEAD_ROWS;
-    op_linear_forward(model->context, &e->pass->work, n, e->pass->hidden + start * head.columns, head.columns, &head, NULL,
-                      e->pass->logits, head.rows, false);
+    op_linear_forward(model->context, &e->pass->work, n, e->pass->hidden + start * head.columns, head.columns,
+                      &head, NULL, e->pass->logits, head.rows, false);
     for (size_t i = 0; i < n; i++) {
       alibi_session *s = e->group[start + i];
       memcpy(s->logits, e->pass->logits + i * head.rows, head.rows * sizeof *s->logits);
@@ -184,7 +193,8 @@ static status check_step(alibi_model *model, alibi_session *const *sessions, con
 {
   for (size_t i = 0; i < count; i++) {
     if (sessions[i]->model != model)
-      return fail(error, ALIBI_INVALID, "step: session %zu: expected a session of this model, found one of another", i);
+      return fail(error, ALIBI_INVALID,
+                  "step: session %zu: expected a session of this model, found one of another", i);
     if (sessions[i]->pending)
       return fail(error, ALIBI_INVALID, "step: session %zu: expected different sessions, found it twice", i);
     status result = check_tokens(sessions[i], &tokens[i], 1, error);

@@ -1,4 +1,5 @@
-/* The backward pass: the forward pass's list in reverse.  dx is the gradient of the residual stream; each part adds its own to it. */
+/* The backward pass: the forward pass's list in reverse.  dx is the gradient of the residual stream; each part
+ * adds its own to it. */
 #include <string.h>
 
 #include "model/model.h"
@@ -15,8 +16,8 @@ static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *
     const float *hidden = p->hidden + r0 * s->width;
     op_linear_forward(context, &p->work, n, hidden, s->width, &head, NULL, p->logits, head.rows, false);
     op_cross_entropy(context, n, head.rows, p->logits, targets + r0, 1, p->losses + r0, p->logits);
-    op_linear_backward(context, &p->work, n, hidden, s->width, &head, p->logits, head.rows, p->dhidden + r0 * s->width,
-                       s->width, grads->output_weight, NULL);
+    op_linear_backward(context, &p->work, n, hidden, s->width, &head, p->logits, head.rows,
+                       p->dhidden + r0 * s->width, s->width, grads->output_weight, NULL);
   }
   for (size_t r = 0; r < s->rows; r++) total += p->losses[r];
   return total;
@@ -27,14 +28,14 @@ static void feed_forward_backward(model_pass *p, const walk_shape *s, size_t lay
 {
   alibi_context *context = p->model->context;
   block_weights weights = model_block_weights(p->model, layer);
-  op_linear_backward(context, &p->work, s->rows, b->activated, s->forward, &weights.output, p->dx, s->width, p->dforward,
-                     s->forward, g->feed_forward_output_weight, g->feed_forward_output_bias);
+  op_linear_backward(context, &p->work, s->rows, b->activated, s->forward, &weights.output, p->dx, s->width,
+                     p->dforward, s->forward, g->feed_forward_output_weight, g->feed_forward_output_bias);
   op_activation_backward(context, s->activation, s->rows * s->forward, b->inner, p->dforward, p->dforward);
-  op_linear_backward(context, &p->work, s->rows, b->normed2, s->width, &weights.input, p->dforward, s->forward, p->dnormed,
-                     s->width, g->input_weight, g->input_bias);
+  op_linear_backward(context, &p->work, s->rows, b->normed2, s->width, &weights.input, p->dforward, s->forward,
+                     p->dnormed, s->width, g->input_weight, g->input_bias);
   op_norm_backward(context, s->norm, s->rows, 1, s->width, b->middle, s->width,
-                   p->model->parameters.blocks[layer].feed_forward_norm_gain, b->mean2, b->rstd2, p->dnormed, s->width,
-                   p->dx, g->feed_forward_norm_gain, g->feed_forward_norm_shift);
+                   p->model->parameters.blocks[layer].feed_forward_norm_gain, b->mean2, b->rstd2, p->dnormed,
+                   s->width, p->dx, g->feed_forward_norm_gain, g->feed_forward_norm_shift);
 }
 
 /* Through QK-norm: from the gradient of the normed queries and keys to that of the projected ones, in place. */
@@ -45,11 +46,11 @@ static void qk_norm_backward(model_pass *p, const walk_shape *s, size_t layer, c
   const block_parameters *w = &p->model->parameters.blocks[layer];
   size_t d = s->head_size, raw = (s->heads + s->kv_heads) * d;
   memset(p->draw, 0, s->rows * raw * sizeof *p->draw);
-  op_norm_backward(context, s->qk_norm, s->rows, s->heads, d, b->raw, raw, w->query_norm_gain, b->raw_mean, b->raw_rstd,
-                   p->dqkv, s->qkv, p->draw, g->query_norm_gain, NULL);
+  op_norm_backward(context, s->qk_norm, s->rows, s->heads, d, b->raw, raw, w->query_norm_gain, b->raw_mean,
+                   b->raw_rstd, p->dqkv, s->qkv, p->draw, g->query_norm_gain, NULL);
   op_norm_backward(context, s->qk_norm, s->rows, s->kv_heads, d, b->raw + s->attended, raw, w->key_norm_gain,
-                   b->raw_mean + s->rows * s->heads, b->raw_rstd + s->rows * s->heads, p->dqkv + s->attended, s->qkv,
-                   p->draw + s->attended, g->key_norm_gain, NULL);
+                   b->raw_mean + s->rows * s->heads, b->raw_rstd + s->rows * s->heads, p->dqkv + s->attended,
+                   s->qkv, p->draw + s->attended, g->key_norm_gain, NULL);
   for (size_t r = 0; r < s->rows; r++) memcpy(p->dqkv + r * s->qkv, p->draw + r * raw, raw * sizeof *p->draw);
 }
 
@@ -59,8 +60,8 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
   alibi_context *context = p->model->context;
   const position_plan *plan = &p->position.plan;
   block_weights weights = model_block_weights(p->model, layer);
-  op_linear_backward(context, &p->work, s->rows, b->attended, s->attended, &weights.attention_output, p->dx, s->width,
-                     p->dattended, s->attended, g->output_weight, g->output_bias);
+  op_linear_backward(context, &p->work, s->rows, b->attended, s->attended, &weights.attention_output, p->dx,
+                     s->width, p->dattended, s->attended, g->output_weight, g->output_bias);
   memset(p->dqkv, 0, s->rows * s->qkv * sizeof *p->dqkv);
   op_attention a = walk_attention(p, s, b);
   a.dout = p->dattended;
@@ -71,14 +72,14 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
   a.table_partials = p->table_partials;
   op_attention_backward(context, &p->work, &a);
   if (plan->rotary)
-    op_rotate(context, s->rows, s->heads + s->kv_heads, s->head_size, plan->rotary, p->positions, plan->cosine, plan->sine, true,
-              p->dqkv, s->qkv);
+    op_rotate(context, s->rows, s->heads + s->kv_heads, s->head_size, plan->rotary, p->positions, plan->cosine,
+              plan->sine, true, p->dqkv, s->qkv);
   if (b->raw) qk_norm_backward(p, s, layer, b, g);
-  op_linear_backward(context, &p->work, s->rows, b->normed1, s->width, &weights.qkv, p->dqkv, s->qkv, p->dnormed, s->width,
-                     g->qkv_weight, g->qkv_bias);
+  op_linear_backward(context, &p->work, s->rows, b->normed1, s->width, &weights.qkv, p->dqkv, s->qkv, p->dnormed,
+                     s->width, g->qkv_weight, g->qkv_bias);
   op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width,
-                   p->model->parameters.blocks[layer].attention_norm_gain, b->mean1, b->rstd1, p->dnormed, s->width, p->dx,
-                   g->attention_norm_gain, g->attention_norm_shift);
+                   p->model->parameters.blocks[layer].attention_norm_gain, b->mean1, b->rstd1, p->dnormed,
+                   s->width, p->dx, g->attention_norm_gain, g->attention_norm_shift);
 }
 
 double model_backward(model_pass *p, const uint32_t *targets, model_parameters *grads)
@@ -98,8 +99,8 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
     feed_forward_backward(p, &s, layer, &p->blocks[layer], &grads->blocks[layer]);
     attention_backward(p, &s, layer, &p->blocks[layer], &grads->blocks[layer]);
   }
-  op_embedding_backward(context, s.rows, s.width, p->tokens, p->positions, plan->embedding_scale, p->dx, grads->embedding,
-                        own->embedding);
+  op_embedding_backward(context, s.rows, s.width, p->tokens, p->positions, plan->embedding_scale, p->dx,
+                        grads->embedding, own->embedding);
   if (p->model->method->backward) p->model->method->backward(&p->request, plan, own, grads->position);
   return loss;
 }

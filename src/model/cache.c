@@ -12,7 +12,8 @@ static void layout(model_cache *c, arena *a)
   c->value_lists = arena_take(a, heads, sizeof *c->value_lists);
   for (size_t h = 0; h < heads; h++) {
     for (size_t b = 0; b < c->blocks; b++) {
-      float *key = arena_floats(a, ATTENTION_BLOCK * c->head_size), *value = arena_floats(a, ATTENTION_BLOCK * c->head_size);
+      float *key = arena_floats(a, ATTENTION_BLOCK * c->head_size),
+            *value = arena_floats(a, ATTENTION_BLOCK * c->head_size);
       if (!a->base) continue;
       c->key_blocks[h * c->blocks + b] = key;
       c->value_blocks[h * c->blocks + b] = value;
@@ -26,8 +27,11 @@ static void layout(model_cache *c, arena *a)
 static model_cache shape_of(const alibi_model *model, size_t capacity)
 {
   const alibi_model_config *c = &model->config;
-  return (model_cache){.layers = (size_t)c->layers, .kv_heads = (size_t)c->kv_heads, .head_size = (size_t)c->head_size,
-                       .capacity = capacity, .blocks = size_round_up(capacity, ATTENTION_BLOCK) / ATTENTION_BLOCK};
+  return (model_cache){.layers = (size_t)c->layers,
+                       .kv_heads = (size_t)c->kv_heads,
+                       .head_size = (size_t)c->head_size,
+                       .capacity = capacity,
+                       .blocks = size_round_up(capacity, ATTENTION_BLOCK) / ATTENTION_BLOCK};
 }
 
 size_t model_cache_bytes(const alibi_model *model, size_t capacity)

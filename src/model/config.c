@@ -32,7 +32,8 @@ static const field fields[] = {
     {"bias", FIELD_BOOLEAN, AT(bias), 0, 1, 0, NULL, NULL, "biases in linear layers"},
     {"tied", FIELD_BOOLEAN, AT(tied), 0, 1, 1, NULL, NULL, "the output weight is the embedding"},
     {"qk_norm", FIELD_BOOLEAN, AT(qk_norm), 0, 1, 0, NULL, NULL, "RMSNorm of query and key heads"},
-    {"initial_deviation", FIELD_REAL, AT(initial_deviation), 0, 1, 0.02, NULL, NULL, "standard deviation of new weights"},
+    {"initial_deviation", FIELD_REAL, AT(initial_deviation), 0, 1, 0.02, NULL, NULL,
+     "standard deviation of new weights"},
     {"embedding_deviation", FIELD_REAL, AT(embedding_deviation), 0, 100, 0, NULL, NULL,
      "standard deviation of a new embedding; 0: 1 / sqrt(width)"},
     {"position", FIELD_TEXT, AT(position), 0, 0, 0, NULL, "alibi", "position method"},
@@ -118,11 +119,11 @@ static status check_sizes(const alibi_model_config *c, alibi_error *error)
     return fail(error, ALIBI_INVALID, "heads: expected a divisor of the width %lld, found %lld (or set head_size)",
                 (long long)c->width, (long long)c->heads);
   if (c->head_size == 0 && c->width / c->heads > 256)
-    return fail(error, ALIBI_INVALID, "head_size: expected at most 256, found width %lld / heads %lld", (long long)c->width,
-                (long long)c->heads);
+    return fail(error, ALIBI_INVALID, "head_size: expected at most 256, found width %lld / heads %lld",
+                (long long)c->width, (long long)c->heads);
   if (c->kv_heads != 0 && c->heads % c->kv_heads != 0)
-    return fail(error, ALIBI_INVALID, "kv_heads: expected a divisor of the %lld heads, found %lld", (long long)c->heads,
-                (long long)c->kv_heads);
+    return fail(error, ALIBI_INVALID, "kv_heads: expected a divisor of the %lld heads, found %lld",
+                (long long)c->heads, (long long)c->kv_heads);
   if (c->norm == ALIBI_NORM_RMS && c->norm_bias)
     return fail(error, ALIBI_INVALID, "norm_bias: expected false with rmsnorm, found true");
   return ALIBI_OK;
@@ -171,7 +172,8 @@ status model_config_read(const json_node *node, const char *what, alibi_model_co
   alibi_model_config_init(config);
   const char *format = node_text(node_get(node, "format"), NULL);
   if (!format || strcmp(format, FORMAT_NAME) != 0)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: format: expected '%s', found '%s'", what, FORMAT_NAME, format ? format : "nothing");
+    RAISE(error, ALIBI_BAD_INPUT, "%s: format: expected '%s', found '%s'", what, FORMAT_NAME,
+          format ? format : "nothing");
   TRY(node_get_fields(node, model_config_fields(), config, what, outer, error));
   const json_node *position = node_get(node, "position");
   const char *name = node_text(node_get(position, "method"), NULL);
@@ -179,7 +181,8 @@ status model_config_read(const json_node *node, const char *what, alibi_model_co
   alibi_error inner_error = {0};
   if (model_config_set_method(config, name, &inner_error) != ALIBI_OK)
     RAISE(error, ALIBI_BAD_INPUT, "%s: %s", what, inner_error.message);
-  TRY(node_get_fields(position, model_config_method(config)->fields, config->position_options.bytes, what, inner, error));
+  TRY(node_get_fields(position, model_config_method(config)->fields, config->position_options.bytes, what, inner,
+                      error));
   if (model_config_resolve(config, &inner_error) != ALIBI_OK)
     RAISE(error, ALIBI_BAD_INPUT, "%s: %s", what, inner_error.message);
 done:

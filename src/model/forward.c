@@ -1,5 +1,5 @@
-/* The forward pass: embedding, blocks, final norm.  A block is pre-norm attention and a pre-norm feed-forward part, each added to
- * the residual stream; what varies between families is data in the configuration. */
+/* The forward pass: embedding, blocks, final norm.  A block is pre-norm attention and a pre-norm feed-forward
+ * part, each added to the residual stream; what varies between families is data in the configuration. */
 #include <math.h>
 #include <string.h>
 
@@ -50,7 +50,8 @@ static size_t wanted_rows(const pass_segment *s)
 }
 
 /* Keys and values of a run into its cache. */
-static void store(const model_pass *p, const walk_shape *s, size_t layer, size_t segment, const block_activations *b)
+static void store(const model_pass *p, const walk_shape *s, size_t layer, size_t segment,
+                  const block_activations *b)
 {
   const pass_segment *run = &p->segments[segment];
   model_cache *cache = run->cache;
@@ -76,18 +77,20 @@ static void project(model_pass *p, const walk_shape *s, size_t layer, block_acti
   size_t d = s->head_size, turned = s->heads + s->kv_heads;
   op_norm_forward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain,
                   w->attention_norm_shift, b->normed1, s->width, b->mean1, b->rstd1);
-  op_linear_forward(context, &p->work, s->rows, b->normed1, s->width, &weights.qkv, w->qkv_bias, b->qkv, s->qkv, false);
+  op_linear_forward(context, &p->work, s->rows, b->normed1, s->width, &weights.qkv, w->qkv_bias, b->qkv, s->qkv,
+                    false);
   if (b->raw) {
     size_t raw = turned * d;
     for (size_t r = 0; r < s->rows; r++) memcpy(b->raw + r * raw, b->qkv + r * s->qkv, raw * sizeof *b->raw);
-    op_norm_forward(context, s->qk_norm, s->rows, s->heads, d, b->raw, raw, w->query_norm_gain, NULL, b->qkv, s->qkv,
-                    b->raw_mean, b->raw_rstd);
-    op_norm_forward(context, s->qk_norm, s->rows, s->kv_heads, d, b->raw + s->attended, raw, w->key_norm_gain, NULL,
-                    b->qkv + s->attended, s->qkv, b->raw_mean + s->rows * s->heads,
+    op_norm_forward(context, s->qk_norm, s->rows, s->heads, d, b->raw, raw, w->query_norm_gain, NULL, b->qkv,
+                    s->qkv, b->raw_mean, b->raw_rstd);
+    op_norm_forward(context, s->qk_norm, s->rows, s->kv_heads, d, b->raw + s->attended, raw, w->key_norm_gain,
+                    NULL, b->qkv + s->attended, s->qkv, b->raw_mean + s->rows * s->heads,
                     b->raw_rstd + s->rows * s->heads);
   }
   if (plan->rotary)
-    op_rotate(context, s->rows, turned, d, plan->rotary, p->positions, plan->cosine, plan->sine, false, b->qkv, s->qkv);
+    op_rotate(context, s->rows, turned, d, plan->rotary, p->positions, plan->cosine, plan->sine, false, b->qkv,
+              s->qkv);
 }
 
 /* In the last block only the wanted rows ask; all of them give keys and values. */
@@ -117,24 +120,24 @@ static void attend(model_pass *p, const walk_shape *s, size_t layer, block_activ
 }
 
 /* What follows attention, for rows r0 .. r0 + rows - 1. */
-static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out, size_t r0,
-                        size_t rows)
+static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out,
+                        size_t r0, size_t rows)
 {
   alibi_context *context = p->model->context;
   const block_parameters *w = &p->model->parameters.blocks[layer];
   block_weights weights = model_block_weights(p->model, layer);
   size_t c0 = r0 * s->width, f0 = r0 * s->forward, n = rows * s->width;
   op_copy(context, n, b->x + c0, b->middle + c0);
-  op_linear_forward(context, &p->work, rows, b->attended + r0 * s->attended, s->attended, &weights.attention_output,
-                    w->output_bias, b->middle + c0, s->width, true);
+  op_linear_forward(context, &p->work, rows, b->attended + r0 * s->attended, s->attended,
+                    &weights.attention_output, w->output_bias, b->middle + c0, s->width, true);
   op_norm_forward(context, s->norm, rows, 1, s->width, b->middle + c0, s->width, w->feed_forward_norm_gain,
                   w->feed_forward_norm_shift, b->normed2 + c0, s->width, b->mean2 + r0, b->rstd2 + r0);
-  op_linear_forward(context, &p->work, rows, b->normed2 + c0, s->width, &weights.input, w->input_bias, b->inner + f0,
-                    s->forward, false);
+  op_linear_forward(context, &p->work, rows, b->normed2 + c0, s->width, &weights.input, w->input_bias,
+                    b->inner + f0, s->forward, false);
   op_activation_forward(context, s->activation, rows * s->forward, b->inner + f0, b->activated + f0);
   op_copy(context, n, b->middle + c0, out + c0);
-  op_linear_forward(context, &p->work, rows, b->activated + f0, s->forward, &weights.output, w->feed_forward_output_bias,
-                    out + c0, s->width, true);
+  op_linear_forward(context, &p->work, rows, b->activated + f0, s->forward, &weights.output,
+                    w->feed_forward_output_bias, out + c0, s->width, true);
 }
 
 /* out = x of the next block; may be b->x. */
@@ -151,7 +154,8 @@ static void run_block(model_pass *p, const walk_shape *s, size_t layer, block_ac
 }
 
 /* Checks the run and writes down where each row stands. */
-static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *segments, size_t count, alibi_error *error)
+static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *segments, size_t count,
+                    alibi_error *error)
 {
   size_t row = 0;
   p->spares_rows = false;
@@ -165,8 +169,8 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
       return fail(error, ALIBI_INVALID, "position %zu: beyond the %zu that were prepared", s->first + s->count - 1,
                   s->cache ? s->cache->capacity : p->shape.length);
     if (wanted_rows(s) < s->count) p->spares_rows = true;
-    p->attention[i] = (attention_segment){.row = row, .rows = s->count, .first = s->first, .keys = s->first + s->count,
-                                          .key_row = row};
+    p->attention[i] = (attention_segment){
+        .row = row, .rows = s->count, .first = s->first, .keys = s->first + s->count, .key_row = row};
     for (size_t t = 0; t < s->count; t++, row++) {
       p->positions[row] = s->first + t;
       if (tokens[row] >= (uint64_t)p->model->config.vocabulary)
@@ -190,8 +194,8 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
   const position_plan *plan = &p->position.plan;
   walk_shape s = walk_shape_of(p);
   size_t layers = (size_t)p->model->config.layers;
-  op_embedding_forward(p->model->context, s.rows, s.width, tokens, p->positions, plan->embedding_scale, w->embedding,
-                       plan->embedding, p->blocks[0].x);
+  op_embedding_forward(p->model->context, s.rows, s.width, tokens, p->positions, plan->embedding_scale,
+                       w->embedding, plan->embedding, p->blocks[0].x);
   for (size_t layer = 0; layer < layers; layer++) {
     bool last = layer + 1 == layers;
     block_activations *b = &p->blocks[p->shape.keep ? layer : 0];
@@ -224,5 +228,6 @@ void model_logits(model_pass *p, size_t row, float *logits)
 {
   size_t width = (size_t)p->model->config.width;
   matrix head = model_output_weight(p->model);
-  op_linear_forward(p->model->context, &p->work, 1, p->hidden + row * width, width, &head, NULL, logits, head.rows, false);
+  op_linear_forward(p->model->context, &p->work, 1, p->hidden + row * width, width, &head, NULL, logits, head.rows,
+                    false);
 }

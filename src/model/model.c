@@ -1,7 +1,8 @@
 /* Making a model in memory, and its weights as operands. */
 #include "model/model.h"
 
-static status allocate(alibi_context *context, const alibi_model_config *config, alibi_model **out, alibi_error *error)
+static status allocate(alibi_context *context, const alibi_model_config *config, alibi_model **out,
+                       alibi_error *error)
 {
   alibi_model *model = NULL;
   status result;
@@ -20,7 +21,8 @@ done:
   return result;
 }
 
-status model_allocate(alibi_context *context, const alibi_model_config *config, alibi_model **model, alibi_error *error)
+status model_allocate(alibi_context *context, const alibi_model_config *config, alibi_model **model,
+                      alibi_error *error)
 {
   alibi_model_config own;
   *model = NULL;
@@ -28,12 +30,11 @@ status model_allocate(alibi_context *context, const alibi_model_config *config, 
   return result == ALIBI_OK ? allocate(context, &own, model, error) : result;
 }
 
-status alibi_model_new(alibi_context *context, const alibi_model_config *config, uint64_t seed, alibi_model **model,
-                       alibi_error *error)
+status alibi_model_new(alibi_context *context, const alibi_model_config *config, uint64_t seed,
+                       alibi_model **model, alibi_error *error)
 {
   status result = model_allocate(context, config, model, error);
-  if (result == ALIBI_OK)
-    parameter_list_initialise(&(*model)->list, &(*model)->config, seed, (*model)->values);
+  if (result == ALIBI_OK) parameter_list_initialise(&(*model)->list, &(*model)->config, seed, (*model)->values);
   return result;
 }
 

@@ -1,8 +1,8 @@
 /* model/model.h - a model in memory, and one pass of it over tokens.
  *
- * A pass owns the memory of a forward (and backward) run of a given capacity; nothing is allocated while it runs.  The same
- * forward serves training (activations kept), evaluation (one layer's activations at a time) and decoding (keys and values in a
- * cache). */
+ * A pass owns the memory of a forward (and backward) run of a given capacity; nothing is allocated while it runs.
+ * The same forward serves training (activations kept), evaluation (one layer's activations at a time) and decoding
+ * (keys and values in a cache). */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -12,23 +12,24 @@
 #include "op/op.h"
 
 struct alibi_model {
-  alibi_context *context; /* borrowed */
+  alibi_context *context;    /* borrowed */
   alibi_model_config config; /* resolved */
   const position_method *method;
   parameter_list list;
-  float *values;          /* one block of list.floats */
+  float *values;               /* one block of list.floats */
   model_parameters parameters; /* into values */
-  const float **packed;   /* [4 L + 1] panels of the weights (model_pack), or NULL */
+  const float **packed;        /* [4 L + 1] panels of the weights (model_pack), or NULL */
   arena packed_memory;
   struct session_engine *engines; /* what sessions share (infer/session.c); lives as long as they do */
 };
 
 /* A model with all values 0. */
-status model_allocate(alibi_context *context, const alibi_model_config *config, alibi_model **model, alibi_error *error);
+status model_allocate(alibi_context *context, const alibi_model_config *config, alibi_model **model,
+                      alibi_error *error);
 
-/* Packs all weights once, for a model whose values no longer change: decoding then packs nothing a step.  Takes as much memory as
- * the weights; a second call does nothing.  model_unpack before values change, and only when no pass lives that was made while
- * the model was packed. */
+/* Packs all weights once, for a model whose values no longer change: decoding then packs nothing a step.  Takes as
+ * much memory as the weights; a second call does nothing.  model_unpack before values change, and only when no
+ * pass lives that was made while the model was packed. */
 status model_pack(alibi_model *model, alibi_error *error);
 void model_unpack(alibi_model *model);
 
@@ -58,22 +59,23 @@ typedef struct pass_segment {
   size_t count;       /* tokens */
   size_t first;       /* position of the first one */
   model_cache *cache; /* NULL: the run is a whole sequence (first == 0) and attends to itself */
-  size_t wanted;      /* only the last so many tokens' hidden states are wanted (0: all): the last block then spares the others */
+  size_t wanted; /* only the last so many tokens' hidden states are wanted (0: all): the last block then spares the
+                    others */
 } pass_segment;
 
 typedef struct pass_shape {
-  size_t rows;     /* at most so many tokens at once */
-  size_t segments; /* in at most so many runs */
-  size_t length;   /* positions 0 .. length-1: also the declared length of length-dependent methods */
+  size_t rows;      /* at most so many tokens at once */
+  size_t segments;  /* in at most so many runs */
+  size_t length;    /* positions 0 .. length-1: also the declared length of length-dependent methods */
   size_t head_rows; /* rows of logits held at once */
-  bool keep;       /* for backward */
+  bool keep;        /* for backward */
   const position_extension *extension; /* NULL: as trained */
   const void *extension_options;
 } pass_shape;
 
 /* What a block leaves for its backward pass.  [R, ...] */
 typedef struct block_activations {
-  float *x;                   /* input [C] */
+  float *x; /* input [C] */
   float *mean1, *rstd1;
   float *normed1;             /* [C] */
   float *qkv;                 /* [(H + 2G) D], after QK-norm and rotation */
@@ -83,9 +85,9 @@ typedef struct block_activations {
   float *lse;                 /* [H] */
   float *middle;              /* after attention's residual [C] */
   float *mean2, *rstd2;
-  float *normed2;             /* [C] */
-  float *inner;               /* [F] before the activation */
-  float *activated;           /* [F] */
+  float *normed2;   /* [C] */
+  float *inner;     /* [F] before the activation */
+  float *activated; /* [F] */
 } block_activations;
 
 typedef struct model_pass {
@@ -100,16 +102,16 @@ typedef struct model_pass {
   const uint32_t *tokens;
   size_t segment_count;
   const pass_segment *segments;
-  size_t *positions;               /* [R] */
-  attention_segment *attention;    /* [segments] */
-  bool spares_rows;                /* some rows are not wanted */
-  block_activations *blocks;       /* [L] or, not kept, [1] */
-  float *residual;                 /* x after the last block [R, C] (not kept: the running x) */
-  float *final_mean, *final_rstd;  /* [R] */
-  float *hidden;                   /* after the final norm [R, C] */
-  float *logits;                   /* [head_rows, V] */
-  float *gathered;                 /* [head_rows, C] */
-  float *losses;                   /* [R] */
+  size_t *positions;              /* [R] */
+  attention_segment *attention;   /* [segments] */
+  bool spares_rows;               /* some rows are not wanted */
+  block_activations *blocks;      /* [L] or, not kept, [1] */
+  float *residual;                /* x after the last block [R, C] (not kept: the running x) */
+  float *final_mean, *final_rstd; /* [R] */
+  float *hidden;                  /* after the final norm [R, C] */
+  float *logits;                  /* [head_rows, V] */
+  float *gathered;                /* [head_rows, C] */
+  float *losses;                  /* [R] */
   /* backward */
   float *dx, *dnormed, *dqkv, *dattended, *dforward, *draw, *dhidden, *table_partials;
   arena memory;

@@ -21,8 +21,12 @@ static status join(const char *directory, const char *name, char **path, alibi_e
 
 static file_tensor tensor_of(const parameter *p, const float *values)
 {
-  file_tensor t = {.name = p->name, .type = TENSOR_F32, .dimensions = p->vector ? 1 : 2, .shape = {p->rows, p->columns},
-                   .data = values + p->offset, .bytes = parameter_elements(p) * sizeof *values};
+  file_tensor t = {.name = p->name,
+                   .type = TENSOR_F32,
+                   .dimensions = p->vector ? 1 : 2,
+                   .shape = {p->rows, p->columns},
+                   .data = values + p->offset,
+                   .bytes = parameter_elements(p) * sizeof *values};
   if (p->vector) t.shape[1] = 0;
   return t;
 }
@@ -61,14 +65,16 @@ static status check_tensor(const safetensors_file *file, const char *path, const
     return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected type F32, found another", path, p->name);
   size_t found = t->dimensions > 0 ? t->shape[0] : 0, other = t->dimensions > 1 ? t->shape[1] : 1;
   if (t->dimensions != (p->vector ? 1 : 2) || found != p->rows || other != p->columns)
-    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected shape [%zu, %zu], found [%zu, %zu] in %d dimensions", path,
-                p->name, p->rows, p->columns, found, other, t->dimensions);
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: tensor '%s': expected shape [%zu, %zu], found [%zu, %zu] in %d dimensions", path, p->name,
+                p->rows, p->columns, found, other, t->dimensions);
   return ALIBI_OK;
 }
 
-/* The tensors are those of the configuration, each of its type and shape.  Before any memory is asked for: a damaged configuration
- * can claim any size. */
-static status check_tensors(const safetensors_file *file, const char *path, const alibi_model_config *config, alibi_error *error)
+/* The tensors are those of the configuration, each of its type and shape.  Before any memory is asked for: a
+ * damaged configuration can claim any size. */
+static status check_tensors(const safetensors_file *file, const char *path, const alibi_model_config *config,
+                            alibi_error *error)
 {
   parameter_list list;
   status result;
@@ -76,8 +82,8 @@ static status check_tensors(const safetensors_file *file, const char *path, cons
   for (size_t i = 0; i < list.count; i++) TRY(check_tensor(file, path, &list.items[i], error));
   for (size_t i = 0; i < safetensors_count(file); i++)
     if (!parameter_find(&list, safetensors_at(file, i)->name))
-      RAISE(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected no such tensor in a model of this configuration", path,
-            safetensors_at(file, i)->name);
+      RAISE(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected no such tensor in a model of this configuration",
+            path, safetensors_at(file, i)->name);
 done:
   parameter_list_free(&list);
   return result;
@@ -134,7 +140,8 @@ status alibi_model_open(alibi_context *context, const char *directory, alibi_mod
   TRY(join(directory, CONFIG_FILE, &config_path, error));
   TRY(join(directory, WEIGHTS_FILE, &weights_path, error));
   if (!path_is_directory(directory))
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the directory of a model (with %s and %s)", directory, CONFIG_FILE, WEIGHTS_FILE);
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the directory of a model (with %s and %s)", directory, CONFIG_FILE,
+          WEIGHTS_FILE);
   TRY(node_read_file(config_path, &node, error));
   TRY(model_config_read(node, config_path, &config, error));
   TRY(safetensors_open(weights_path, &file, error));
@@ -143,7 +150,8 @@ status alibi_model_open(alibi_context *context, const char *directory, alibi_mod
   TRY(model_allocate(context, &config, model, error));
   for (size_t i = 0; i < (*model)->list.count; i++) {
     const parameter *p = &(*model)->list.items[i];
-    memcpy((*model)->values + p->offset, safetensors_find(file, p->name)->data, parameter_elements(p) * sizeof(float));
+    memcpy((*model)->values + p->offset, safetensors_find(file, p->name)->data,
+           parameter_elements(p) * sizeof(float));
   }
 done:
   safetensors_close(file);

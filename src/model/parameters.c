@@ -22,8 +22,12 @@ static status add(parameter_list *list, const char *prefix, const char *name, si
                               "the list of parameters", error);
   if (result != ALIBI_OK) return result;
   parameter *p = &list->items[list->count++];
-  *p = (parameter){.rows = rows, .columns = columns ? columns : 1, .vector = columns == 0, .decay = decay,
-                   .initial = initial, .offset = list->floats};
+  *p = (parameter){.rows = rows,
+                   .columns = columns ? columns : 1,
+                   .vector = columns == 0,
+                   .decay = decay,
+                   .initial = initial,
+                   .offset = list->floats};
   snprintf(p->name, sizeof p->name, "%.31s%.63s", prefix, name);
   list->floats = size_add(list->floats, size_round_up(parameter_elements(p), OFFSET_MULTIPLE));
   return ALIBI_OK;
@@ -120,7 +124,8 @@ void parameter_list_initialise(const parameter_list *list, const alibi_model_con
   const position_method *method = model_config_method(config);
   position_shape shape = model_config_position_shape(config);
   double deviation = config->initial_deviation, residual = deviation / sqrt(2.0 * (double)config->layers);
-  double embedding = config->embedding_deviation > 0 ? config->embedding_deviation : 1 / sqrt((double)config->width);
+  double embedding =
+      config->embedding_deviation > 0 ? config->embedding_deviation : 1 / sqrt((double)config->width);
   size_t own = 0;
   for (size_t i = 0; i < list->count; i++) {
     const parameter *p = &list->items[i];
@@ -160,29 +165,29 @@ status model_parameters_new(const parameter_list *list, const alibi_model_config
   position_parameter own[POSITION_MAX_PARAMETERS];
   size_t own_count = method_parameters(config, own);
   *pointers = (model_parameters){0};
-  status result = memory_new(&pointers->blocks, (size_t)config->layers, sizeof *pointers->blocks, "pointers to parameters",
-                             error);
+  status result = memory_new(&pointers->blocks, (size_t)config->layers, sizeof *pointers->blocks,
+                             "pointers to parameters", error);
   if (result != ALIBI_OK) return result;
   pointers->embedding = locate(list, block, "", "embedding.weight");
   for (size_t i = 0; i < own_count; i++) pointers->position[i] = locate(list, block, "", own[i].name);
   for (size_t layer = 0; layer < (size_t)config->layers; layer++) {
     char prefix[32];
     snprintf(prefix, sizeof prefix, "blocks.%zu.", layer);
-    pointers->blocks[layer] = (block_parameters){
-        .attention_norm_gain = locate(list, block, prefix, "attention_norm.gain"),
-        .attention_norm_shift = locate(list, block, prefix, "attention_norm.shift"),
-        .qkv_weight = locate(list, block, prefix, "attention.qkv.weight"),
-        .qkv_bias = locate(list, block, prefix, "attention.qkv.bias"),
-        .query_norm_gain = locate(list, block, prefix, "attention.query_norm.gain"),
-        .key_norm_gain = locate(list, block, prefix, "attention.key_norm.gain"),
-        .output_weight = locate(list, block, prefix, "attention.output.weight"),
-        .output_bias = locate(list, block, prefix, "attention.output.bias"),
-        .feed_forward_norm_gain = locate(list, block, prefix, "feed_forward_norm.gain"),
-        .feed_forward_norm_shift = locate(list, block, prefix, "feed_forward_norm.shift"),
-        .input_weight = locate(list, block, prefix, "feed_forward.input.weight"),
-        .input_bias = locate(list, block, prefix, "feed_forward.input.bias"),
-        .feed_forward_output_weight = locate(list, block, prefix, "feed_forward.output.weight"),
-        .feed_forward_output_bias = locate(list, block, prefix, "feed_forward.output.bias")};
+    pointers->blocks[layer] =
+        (block_parameters){.attention_norm_gain = locate(list, block, prefix, "attention_norm.gain"),
+                           .attention_norm_shift = locate(list, block, prefix, "attention_norm.shift"),
+                           .qkv_weight = locate(list, block, prefix, "attention.qkv.weight"),
+                           .qkv_bias = locate(list, block, prefix, "attention.qkv.bias"),
+                           .query_norm_gain = locate(list, block, prefix, "attention.query_norm.gain"),
+                           .key_norm_gain = locate(list, block, prefix, "attention.key_norm.gain"),
+                           .output_weight = locate(list, block, prefix, "attention.output.weight"),
+                           .output_bias = locate(list, block, prefix, "attention.output.bias"),
+                           .feed_forward_norm_gain = locate(list, block, prefix, "feed_forward_norm.gain"),
+                           .feed_forward_norm_shift = locate(list, block, prefix, "feed_forward_norm.shift"),
+                           .input_weight = locate(list, block, prefix, "feed_forward.input.weight"),
+                           .input_bias = locate(list, block, prefix, "feed_forward.input.bias"),
+                           .feed_forward_output_weight = locate(list, block, prefix, "feed_forward.output.weight"),
+                           .feed_forward_output_bias = locate(list, block, prefix, "feed_forward.output.bias")};
   }
   pointers->final_norm_gain = locate(list, block, "", "final_norm.gain");
   pointers->final_norm_shift = locate(list, block, "", "final_norm.shift");

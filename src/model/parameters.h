@@ -1,5 +1,5 @@
-/* model/parameters.h - the one list of parameters: name, shape, initialisation, weight decay or not.  Allocation, initialisation,
- * optimiser, saving and opening all iterate it. */
+/* model/parameters.h - the one list of parameters: name, shape, initialisation, weight decay or not.  Allocation,
+ * initialisation, optimiser, saving and opening all iterate it. */
 #ifndef MODEL_PARAMETERS_H
 #define MODEL_PARAMETERS_H
 
@@ -9,12 +9,13 @@
 #include "model/config.h"
 
 typedef enum parameter_initial {
-  INITIAL_NORMAL,   /* deviation of the configuration */
-  INITIAL_RESIDUAL, /* the same / sqrt(2 L): what adds to the residual stream (Radford et al. 2019) */
-  INITIAL_EMBEDDING, /* its own deviation: with 1 / sqrt(C), as in fairseq, a word scaled by sqrt(C) is as large as its sinusoid */
+  INITIAL_NORMAL,    /* deviation of the configuration */
+  INITIAL_RESIDUAL,  /* the same / sqrt(2 L): what adds to the residual stream (Radford et al. 2019) */
+  INITIAL_EMBEDDING, /* its own deviation: with 1 / sqrt(C), as in fairseq, a word scaled by sqrt(C) is as large as
+                        its sinusoid */
   INITIAL_ONE,
   INITIAL_ZERO,
-  INITIAL_POSITION  /* the position method says */
+  INITIAL_POSITION /* the position method says */
 } parameter_initial;
 
 typedef struct parameter {
@@ -48,11 +49,11 @@ typedef struct block_parameters {
 } block_parameters;
 
 typedef struct model_parameters {
-  float *embedding;                            /* [V, C] */
+  float *embedding; /* [V, C] */
   float *position[POSITION_MAX_PARAMETERS];
-  block_parameters *blocks;                    /* [L], owned */
-  float *final_norm_gain, *final_norm_shift;   /* [C] */
-  float *output_weight;                        /* [V, C]; the embedding where tied */
+  block_parameters *blocks;                  /* [L], owned */
+  float *final_norm_gain, *final_norm_shift; /* [C] */
+  float *output_weight;                      /* [V, C]; the embedding where tied */
 } model_parameters;
 
 status model_parameters_new(const parameter_list *list, const alibi_model_config *config, float *block,

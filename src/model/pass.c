@@ -63,7 +63,8 @@ static void layout_backward(model_pass *p, arena *a)
   p->dforward = arena_floats(a, size_mul(rows, (size_t)c->feed_forward));
   if (c->qk_norm) p->draw = arena_floats(a, size_mul(rows, (heads + kv) * d));
   bool learned = p->model->method->backward != NULL;
-  if (p->position.plan.embedding && learned) p->position_grad.embedding = arena_floats(a, size_mul(p->shape.length, width));
+  if (p->position.plan.embedding && learned)
+    p->position_grad.embedding = arena_floats(a, size_mul(p->shape.length, width));
   if (p->position.plan.bias == BIAS_DISTANCE && learned) {
     size_t table = size_mul(heads, p->shape.length);
     p->position_grad.table = arena_floats(a, table);
@@ -83,10 +84,8 @@ static void layout(model_pass *p, arena *a)
     block_activations counted = {0};
     layout_block(p->blocks ? &p->blocks[layer] : &counted, c, rows, a);
   }
-  if (p->shape.keep)
-    p->residual = arena_floats(a, size_mul(rows, width));
-  else if (p->blocks)
-    p->residual = p->blocks[0].x;
+  if (p->shape.keep) p->residual = arena_floats(a, size_mul(rows, width));
+  else if (p->blocks) p->residual = p->blocks[0].x;
   p->final_mean = arena_floats(a, rows);
   p->final_rstd = arena_floats(a, rows);
   p->hidden = arena_floats(a, size_mul(rows, width));

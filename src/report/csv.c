@@ -53,9 +53,10 @@ static void add_row(draft *d, const method_result *m, const curve *c, const curv
 status results_write_csv(const study_results *results, const char *directory, alibi_error *error)
 {
   draft d = {0};
-  draft_add(&d,
-            "method,role,train_length,protocol,extend,length,perplexity,standard_error,bits_per_byte,nll,stride,tokens,"
-            "error\n");
+  draft_add(
+      &d,
+      "method,role,train_length,protocol,extend,length,perplexity,standard_error,bits_per_byte,nll,stride,tokens,"
+      "error\n");
   for (size_t i = 0; i < results->method_count; i++) {
     const method_result *m = &results->methods[i];
     for (size_t j = 0; j < m->curve_count; j++)

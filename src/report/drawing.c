@@ -221,7 +221,8 @@ void method_label(const study_results *results, const method_result *m, const ch
   char trained[48] = "";
   if (m->train_length != results->train_length)
     snprintf(trained, sizeof trained, ", trained at %lld", (long long)m->train_length);
-  snprintf(label, size, "%s%s%s%s", results_spelling(m->name), extend[0] ? " + " : "", results_spelling(extend), trained);
+  snprintf(label, size, "%s%s%s%s", results_spelling(m->name), extend[0] ? " + " : "", results_spelling(extend),
+           trained);
 }
 
 static void series_name(series *line, const study_results *results)

@@ -15,13 +15,13 @@ enum { RESULT_NAME_SIZE = 64, RESULT_SENTENCE_SIZE = 256 };
 
 /* One measured length.  Where it could not be done, error says why and the numbers are NaN. */
 typedef struct curve_point {
-  int64_t length;                   /* window W, in tokens */
-  int64_t stride;                   /* tokens scored a window: W, S of sliding, T of fixed-target */
-  int64_t tokens;                   /* scored targets */
-  double nll;                       /* mean negative log-likelihood, nats a token */
-  double nll_standard_error;        /* NaN with fewer than two blocks */
-  double perplexity;                /* exp(nll) */
-  double standard_error;            /* of the perplexity */
+  int64_t length;            /* window W, in tokens */
+  int64_t stride;            /* tokens scored a window: W, S of sliding, T of fixed-target */
+  int64_t tokens;            /* scored targets */
+  double nll;                /* mean negative log-likelihood, nats a token */
+  double nll_standard_error; /* NaN with fewer than two blocks */
+  double perplexity;         /* exp(nll) */
+  double standard_error;     /* of the perplexity */
   double bits_per_byte;
   char error[RESULT_SENTENCE_SIZE]; /* "" where measured */
 } curve_point;
@@ -37,13 +37,13 @@ typedef struct method_result {
   char name[RESULT_NAME_SIZE]; /* method: "alibi" */
   char role[RESULT_NAME_SIZE]; /* "method", or "rival" for --rival-length */
   int64_t train_length, parameters, steps, train_tokens;
-  double train_seconds;           /* wall time of its training */
+  double train_seconds; /* wall time of its training */
   double train_cpu_seconds;
   double train_tokens_per_second; /* measured alone on the machine */
   double evaluate_tokens_per_second;
-  double final_loss;              /* nats, mean over the last tenth of the steps */
+  double final_loss; /* nats, mean over the last tenth of the steps */
   int64_t peak_memory_bytes;
-  double *losses;                 /* one per `loss_every` steps */
+  double *losses; /* one per `loss_every` steps */
   size_t loss_count;
   int64_t loss_every;
   curve *curves;
@@ -56,14 +56,14 @@ typedef struct result_setting {
 } result_setting;
 
 typedef struct study_results {
-  char *question;      /* one sentence, made by study/ */
-  char *answer;        /* one sentence, made by study/ from the numbers */
-  char *rival_answer;  /* with --rival-length; else NULL */
-  char *next_command;  /* suggested second command; or NULL */
-  char *command;       /* how to repeat it: the whole command line */
-  char *text;          /* which texts, how large, how split: one sentence */
-  char *machine;       /* processor, threads, instruction set, version of alibi */
-  double seconds;      /* wall time of the study */
+  char *question;     /* one sentence, made by study/ */
+  char *answer;       /* one sentence, made by study/ from the numbers */
+  char *rival_answer; /* with --rival-length; else NULL */
+  char *next_command; /* suggested second command; or NULL */
+  char *command;      /* how to repeat it: the whole command line */
+  char *text;         /* which texts, how large, how split: one sentence */
+  char *machine;      /* processor, threads, instruction set, version of alibi */
+  double seconds;     /* wall time of the study */
   int64_t train_length;
   result_setting *settings;
   size_t setting_count;
@@ -71,7 +71,7 @@ typedef struct study_results {
   size_t method_count;
 } study_results;
 
-void method_result_free(method_result *method);   /* what it holds, not the struct */
+void method_result_free(method_result *method); /* what it holds, not the struct */
 void study_results_free(study_results *results);
 
 const curve *method_find_curve(const method_result *method, const char *protocol, const char *extend);
@@ -92,8 +92,7 @@ status results_write_csv(const study_results *results, const char *directory, al
 /* curves.dat and curves.gp beside curves.svg and curves.png, made by running gnuplot.  Without gnuplot: ALIBI_OK,
  * *made false, the script and data are there, and older pictures are removed, because they show other numbers.
  * A gnuplot that fails to draw the SVG is an error that holds its first line. */
-status results_write_pictures(const study_results *results, const char *directory, bool *made,
-                              alibi_error *error);
+status results_write_pictures(const study_results *results, const char *directory, bool *made, alibi_error *error);
 
 /* report.html, self-contained: curves.svg is put into the page, so draw it first; without one the page draws its
  * curves itself. */

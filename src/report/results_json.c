@@ -173,9 +173,17 @@ done:
 
 static status read_point(const json_node *row, const char *where, curve *c, curve_point *p, alibi_error *error)
 {
-  static const char *const measured[] = {
-      "protocol",       "extend", "length", "perplexity",         "bits_per_byte",
-      "standard_error", "stride", "tokens", "nll",                "nll_standard_error", NULL};
+  static const char *const measured[] = {"protocol",
+                                         "extend",
+                                         "length",
+                                         "perplexity",
+                                         "bits_per_byte",
+                                         "standard_error",
+                                         "stride",
+                                         "tokens",
+                                         "nll",
+                                         "nll_standard_error",
+                                         NULL};
   static const char *const failed[] = {"protocol", "extend", "length", "error", NULL};
   status result = ALIBI_OK;
   bool impossible = node_get(row, "error") != NULL;

@@ -1,4 +1,5 @@
-/* From numbers to sentences: what stayed flat, what broke, who wins against the rival.  A difference under 1 % is never called one. */
+/* From numbers to sentences: what stayed flat, what broke, who wins against the rival.  A difference under 1 % is
+ * never called one. */
 #include "study/answer.h"
 
 #include <math.h>
@@ -41,8 +42,8 @@ static const char *primary_protocol(const study_plan *plan)
 /* How a method stands at the lengths beyond its training length, against itself there. */
 typedef struct standing {
   const method_result *method;
-  double trained;      /* perplexity at the training length; NaN where it was not measured */
-  double worst;        /* largest ratio to it; infinity where a perplexity is not finite */
+  double trained; /* perplexity at the training length; NaN where it was not measured */
+  double worst;   /* largest ratio to it; infinity where a perplexity is not finite */
   int64_t worst_length;
   bool unable, leads;
 } standing;
@@ -98,7 +99,8 @@ static size_t count_of(const standing *all, size_t count, bool (*wanted)(const s
 }
 
 /* "none, RoPE and ALiBi"; with_worst: "RoPE (2.72 times at 1024)". */
-static void add_list(sentence *s, const standing *all, size_t count, bool (*wanted)(const standing *), bool with_worst)
+static void add_list(sentence *s, const standing *all, size_t count, bool (*wanted)(const standing *),
+                     bool with_worst)
 {
   size_t total = count_of(all, count, wanted), done = 0;
   for (size_t i = 0; i < count; i++) {
@@ -106,8 +108,7 @@ static void add_list(sentence *s, const standing *all, size_t count, bool (*want
     add(s, "%s%s", done == 0 ? "" : done + 1 == total ? " and " : ", ", results_spelling(all[i].method->name));
     if (with_worst && isfinite(all[i].worst))
       add(s, " (%.2f times at %lld)", all[i].worst, (long long)all[i].worst_length);
-    else if (with_worst)
-      add(s, " (without bound at %lld)", (long long)all[i].worst_length);
+    else if (with_worst) add(s, " (without bound at %lld)", (long long)all[i].worst_length);
     done++;
   }
 }
@@ -122,10 +123,8 @@ static void at_training_length(standing *all, size_t count, sentence *s)
   for (size_t i = 0; i < count; i++) all[i].leads = all[i].trained <= best * FLAT;
   add(s, " At the training length itself ");
   add_list(s, all, count, leads, false);
-  if (count_of(all, count, leads) == 1)
-    add(s, " is best (perplexity %.2f).", best);
-  else
-    add(s, " are best, within 1 %% of each other (perplexity %.2f).", best);
+  if (count_of(all, count, leads) == 1) add(s, " is best (perplexity %.2f).", best);
+  else add(s, " are best, within 1 %% of each other (perplexity %.2f).", best);
 }
 
 static void answer(const study_plan *plan, const study_results *results, sentence *s)
@@ -133,19 +132,21 @@ static void answer(const study_plan *plan, const study_results *results, sentenc
   standing all[STUDY_MAX_ENTRIES];
   size_t count = 0;
   for (size_t i = 0; i < results->method_count && count < STUDY_MAX_ENTRIES; i++)
-    if (strcmp(results->methods[i].role, "method") == 0 && results->methods[i].train_length == results->train_length)
+    if (strcmp(results->methods[i].role, "method") == 0 &&
+        results->methods[i].train_length == results->train_length)
       all[count++] = stand(plan, &results->methods[i]);
   if (count == 0) {
     add(s, "No method was finished.");
     return;
   }
   long long trained = (long long)results->train_length, longest = (long long)study_plan_longest(plan);
-  size_t flat = count_of(all, count, is_flat), worse = count_of(all, count, is_worse), unable = count_of(all, count, is_unable);
+  size_t flat = count_of(all, count, is_flat), worse = count_of(all, count, is_worse),
+         unable = count_of(all, count, is_unable);
   add(s, "Trained at %lld tokens, ", trained);
   if (flat) {
     add_list(s, all, count, is_flat, false);
-    add(s, " %s the perplexity of the training length up to %lld tokens (at most 1 %% worse anywhere)", flat == 1 ? "keeps" : "keep",
-        longest);
+    add(s, " %s the perplexity of the training length up to %lld tokens (at most 1 %% worse anywhere)",
+        flat == 1 ? "keeps" : "keep", longest);
   } else {
     add(s, "no method keeps the perplexity of the training length up to %lld tokens", longest);
   }
@@ -171,7 +172,8 @@ static const method_result *find_role(const study_results *results, const char *
   return NULL;
 }
 
-/* ALiBi trained short against the rival trained long, both tested at the rival's length: the question of Press et al., section 4. */
+/* ALiBi trained short against the rival trained long, both tested at the rival's length: the question of Press et
+ * al., section 4. */
 static void rival(const study_plan *plan, const method_result *a, const method_result *r, sentence *s)
 {
   const char *protocol = primary_protocol(plan);
@@ -179,17 +181,20 @@ static void rival(const study_plan *plan, const method_result *a, const method_r
   double theirs = perplexity_at(method_find_curve(r, protocol, ""), r->train_length);
   if (!isfinite(mine) || !isfinite(theirs)) return;
   double ratio = theirs / mine;
-  add(s, "Tested at %lld tokens, ALiBi trained at %lld reads %.2f and %s trained at %lld reads %.2f: ", (long long)r->train_length,
-      (long long)a->train_length, mine, results_spelling(r->name), (long long)r->train_length, theirs);
-  if (fabs(ratio - 1) < 0.01)
-    add(s, "no difference of 1 %% on this text");
+  add(s, "Tested at %lld tokens, ALiBi trained at %lld reads %.2f and %s trained at %lld reads %.2f: ",
+      (long long)r->train_length, (long long)a->train_length, mine, results_spelling(r->name),
+      (long long)r->train_length, theirs);
+  if (fabs(ratio - 1) < 0.01) add(s, "no difference of 1 %% on this text");
   else
-    add(s, "%s wins on this text by %.1f %%", ratio > 1 ? "ALiBi" : results_spelling(r->name), 100 * (ratio > 1 ? ratio - 1 : 1 / ratio - 1));
-  add(s, ". Per training token ALiBi took %.2f of the rival's time (%.0f against %.0f tokens a second) and its process %.2f of the memory "
-         "(%.1f against %.1f MB).",
-      r->train_tokens_per_second / a->train_tokens_per_second, a->train_tokens_per_second, r->train_tokens_per_second,
-      (double)a->peak_memory_bytes / (double)r->peak_memory_bytes, (double)a->peak_memory_bytes * 1e-6,
-      (double)r->peak_memory_bytes * 1e-6);
+    add(s, "%s wins on this text by %.1f %%", ratio > 1 ? "ALiBi" : results_spelling(r->name),
+        100 * (ratio > 1 ? ratio - 1 : 1 / ratio - 1));
+  add(s,
+      ". Per training token ALiBi took %.2f of the rival's time (%.0f against %.0f tokens a second) and its "
+      "process %.2f of the memory "
+      "(%.1f against %.1f MB).",
+      r->train_tokens_per_second / a->train_tokens_per_second, a->train_tokens_per_second,
+      r->train_tokens_per_second, (double)a->peak_memory_bytes / (double)r->peak_memory_bytes,
+      (double)a->peak_memory_bytes * 1e-6, (double)r->peak_memory_bytes * 1e-6);
 }
 
 status study_answer(const study_plan *plan, study_results *results, alibi_error *error)
@@ -197,8 +202,8 @@ status study_answer(const study_plan *plan, study_results *results, alibi_error 
   sentence question = {""}, reply = {""}, against = {""}, next = {""};
   const method_result *a = find_role(results, "method", "alibi"), *r = find_role(results, "rival", NULL);
   status result;
-  add(&question, "Which position methods, trained at %lld tokens, still work at up to %lld?", (long long)results->train_length,
-      (long long)study_plan_longest(plan));
+  add(&question, "Which position methods, trained at %lld tokens, still work at up to %lld?",
+      (long long)results->train_length, (long long)study_plan_longest(plan));
   answer(plan, results, &reply);
   TRY(give(&question, &results->question, error));
   TRY(give(&reply, &results->answer, error));

@@ -1,4 +1,5 @@
-/* The corpus of a study: what train/dataset makes of the texts, checked against the plan and kept in files that the children map. */
+/* The corpus of a study: what train/dataset makes of the texts, checked against the plan and kept in files that
+ * the children map. */
 #include "study/corpus.h"
 
 #include <stdio.h>
@@ -22,11 +23,14 @@ static status check_lengths(const study_request *request, const study_plan *plan
   const char *name = request->text_count == 1 ? request->texts[0] : "the texts together";
   int64_t train = longest_training(plan) + 1, valid = study_plan_longest(plan) + 1;
   if (plan->train_tokens < train)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected at least %lld tokens to train on, found %lld (a longer text, or a shorter --train-length)",
-                name, (long long)train, (long long)plan->train_tokens);
+    return fail(
+        error, ALIBI_BAD_INPUT,
+        "%s: expected at least %lld tokens to train on, found %lld (a longer text, or a shorter --train-length)",
+        name, (long long)train, (long long)plan->train_tokens);
   if (plan->valid_tokens < valid)
     return fail(error, ALIBI_BAD_INPUT,
-                "%s: expected at least %lld held-out tokens to test on, found %lld (a longer text, shorter --test-lengths, or a larger --held-out)",
+                "%s: expected at least %lld held-out tokens to test on, found %lld (a longer text, shorter "
+                "--test-lengths, or a larger --held-out)",
                 request->valid ? request->valid : name, (long long)valid, (long long)plan->valid_tokens);
   return ALIBI_OK;
 }
@@ -41,19 +45,22 @@ static status describe(const study_request *request, study_plan *plan, const dat
     snprintf(held, sizeof held, "the last %.3g %% of each held out (%.2f MB)", 100 * request->settings.held_out,
              (double)data->valid_bytes * MEGA);
   snprintf(sentence, sizeof sentence,
-           "%.200s%s: %.2f MB to train on, %s; %s, %lld tokens; %.3f bytes a token; %lld tokens to train on, %lld to test on "
+           "%.200s%s: %.2f MB to train on, %s; %s, %lld tokens; %.3f bytes a token; %lld tokens to train on, %lld "
+           "to test on "
            "(sliding and nonoverlapping read the first %lld of these)",
            request->texts[0], request->text_count > 1 ? " and others" : "", (double)data->train_bytes * MEGA, held,
            plan->settings.bytes ? "bytes" : "byte-level BPE", (long long)plan->entries[0].model.vocabulary,
-           (double)data->train_bytes / (double)(plan->train_tokens ? plan->train_tokens : 1), (long long)plan->train_tokens,
-           (long long)plan->valid_tokens,
-           (long long)(plan->settings.max_targets < plan->valid_tokens ? plan->settings.max_targets + 1 : plan->valid_tokens));
+           (double)data->train_bytes / (double)(plan->train_tokens ? plan->train_tokens : 1),
+           (long long)plan->train_tokens, (long long)plan->valid_tokens,
+           (long long)(plan->settings.max_targets < plan->valid_tokens ? plan->settings.max_targets + 1
+                                                                       : plan->valid_tokens));
   free(plan->text);
   plan->text = strdup(sentence);
   return plan->text ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the plan");
 }
 
-static status write_ids(const char *directory, const char *name, const uint32_t *ids, size_t count, alibi_error *error)
+static status write_ids(const char *directory, const char *name, const uint32_t *ids, size_t count,
+                        alibi_error *error)
 {
   char *path = NULL;
   status result;
@@ -66,14 +73,18 @@ done:
 
 status study_corpus_make(const study_request *request, study_plan *plan, alibi_error *error)
 {
-  dataset_request wanted = {.texts = request->texts, .text_count = request->text_count, .valid = request->valid,
-                            .held_out = request->settings.held_out, .tokenizer = plan->settings.bytes ? "bytes" : NULL,
+  dataset_request wanted = {.texts = request->texts,
+                            .text_count = request->text_count,
+                            .valid = request->valid,
+                            .held_out = request->settings.held_out,
+                            .tokenizer = plan->settings.bytes ? "bytes" : NULL,
                             .vocabulary = (uint32_t)plan->settings.vocabulary};
   dataset data = {0};
   char *path = NULL;
   status result;
   TRY(dataset_make(&wanted, &data, error));
-  for (size_t i = 0; i < plan->entry_count; i++) plan->entries[i].model.vocabulary = alibi_tokenizer_vocabulary(data.tokenizer);
+  for (size_t i = 0; i < plan->entry_count; i++)
+    plan->entries[i].model.vocabulary = alibi_tokenizer_vocabulary(data.tokenizer);
   plan->train_tokens = (int64_t)data.train_count;
   plan->valid_tokens = (int64_t)data.valid_count;
   TRY(check_lengths(request, plan, error));
@@ -93,15 +104,16 @@ done:
   return result;
 }
 
-static status open_ids(const char *directory, const char *name, int64_t expected, mapped_file *file, const uint32_t **ids,
-                       size_t *count, alibi_error *error)
+static status open_ids(const char *directory, const char *name, int64_t expected, mapped_file *file,
+                       const uint32_t **ids, size_t *count, alibi_error *error)
 {
   char *path = NULL;
   status result;
   TRY(study_path(directory, name, NULL, &path, error));
   TRY(mapped_file_open(path, file, error));
   if (file->size != (size_t)expected * sizeof **ids)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected %lld tokens of 4 bytes, found %zu bytes", path, (long long)expected, file->size);
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected %lld tokens of 4 bytes, found %zu bytes", path,
+          (long long)expected, file->size);
   *ids = (const uint32_t *)(const void *)file->data;
   *count = (size_t)expected;
 done:
@@ -115,8 +127,10 @@ status study_corpus_open(const char *directory, const study_plan *plan, study_co
   alibi_tokenizer *tokenizer = NULL;
   status result;
   *corpus = (study_corpus){0};
-  TRY(open_ids(directory, "train.tokens", plan->train_tokens, &corpus->train_file, &corpus->train, &corpus->train_count, error));
-  TRY(open_ids(directory, "valid.tokens", plan->valid_tokens, &corpus->valid_file, &corpus->valid, &corpus->valid_count, error));
+  TRY(open_ids(directory, "train.tokens", plan->train_tokens, &corpus->train_file, &corpus->train,
+               &corpus->train_count, error));
+  TRY(open_ids(directory, "valid.tokens", plan->valid_tokens, &corpus->valid_file, &corpus->valid,
+               &corpus->valid_count, error));
   TRY(study_path(directory, "tokenizer.json", NULL, &path, error));
   TRY(alibi_tokenizer_open(path, &tokenizer, error));
   uint32_t vocabulary = alibi_tokenizer_vocabulary(tokenizer);

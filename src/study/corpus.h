@@ -1,13 +1,13 @@
-/* study/corpus.h - the user's texts as token ids on disk: tokenizer.json, train.tokens and valid.tokens (32-bit ids, this machine's
- * byte order). */
+/* study/corpus.h - the user's texts as token ids on disk: tokenizer.json, train.tokens and valid.tokens (32-bit
+ * ids, this machine's byte order). */
 #ifndef STUDY_CORPUS_H
 #define STUDY_CORPUS_H
 
 #include "base/system.h"
 #include "study/study_plan.h"
 
-/* Splits, trains the tokenizer on the training part, encodes, writes; fills the plan's counts, vocabulary and sentence.
- * ALIBI_BAD_INPUT where a text is empty or too short for the plan. */
+/* Splits, trains the tokenizer on the training part, encodes, writes; fills the plan's counts, vocabulary and
+ * sentence. ALIBI_BAD_INPUT where a text is empty or too short for the plan. */
 status study_corpus_make(const study_request *request, study_plan *plan, alibi_error *error);
 
 typedef struct study_corpus {

@@ -1,4 +1,5 @@
-/* Planning time from what was measured: training tokens a second of every entry, and seconds a token of evaluation at every length. */
+/* Planning time from what was measured: training tokens a second of every entry, and seconds a token of evaluation
+ * at every length. */
 #include "study/schedule.h"
 
 #include <string.h>
@@ -31,7 +32,8 @@ static double evaluation_seconds(const study_plan *plan, const study_entry *e)
   for (size_t p = 0; p < plan->protocol_count; p++)
     for (size_t l = 0; l < plan->length_count; l++) {
       double curves = 1;
-      for (size_t x = 0; x < plan->extension_count; x++) curves += schedule_extends(e, plan->extensions[x], plan->lengths[l]);
+      for (size_t x = 0; x < plan->extension_count; x++)
+        curves += schedule_extends(e, plan->extensions[x], plan->lengths[l]);
       alibi_evaluate_options o = schedule_cell(plan, study_protocol(plan->protocols[p]), plan->lengths[l], "");
       seconds += curves * evaluate_input_tokens(&o, (size_t)plan->valid_tokens) * plan->evaluate_seconds[l];
     }
@@ -54,7 +56,8 @@ static size_t longest_of(const double *seconds, size_t count, const bool *starte
 size_t schedule_next(const study_plan *plan, const bool *started)
 {
   double seconds[STUDY_MAX_ENTRIES];
-  for (size_t i = 0; i < plan->entry_count; i++) seconds[i] = entry_seconds(plan, &plan->entries[i], (double)plan->train.steps);
+  for (size_t i = 0; i < plan->entry_count; i++)
+    seconds[i] = entry_seconds(plan, &plan->entries[i], (double)plan->train.steps);
   return longest_of(seconds, plan->entry_count, started);
 }
 
@@ -86,7 +89,8 @@ status schedule_fix_steps(study_plan *plan, double seconds, alibi_error *error)
   }
   if (low < FEWEST_STEPS)
     return fail(error, ALIBI_INVALID,
-                "--minutes: expected more than %.3g: testing alone takes %.1f minutes (or fewer --test-lengths, --max-targets, --fixed-targets)",
+                "--minutes: expected more than %.3g: testing alone takes %.1f minutes (or fewer --test-lengths, "
+                "--max-targets, --fixed-targets)",
                 plan->settings.minutes, finish(plan, 0) / 60);
   plan->train.steps = low;
   return ALIBI_OK;

@@ -1,4 +1,5 @@
-/* study/schedule.h - how long the entries of a study take, in which order they start, and how many steps fit into the minutes. */
+/* study/schedule.h - how long the entries of a study take, in which order they start, and how many steps fit into
+ * the minutes. */
 #ifndef STUDY_SCHEDULE_H
 #define STUDY_SCHEDULE_H
 

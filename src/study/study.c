@@ -1,4 +1,5 @@
-/* The parent of a study: plan and corpus, speeds measured alone, then entries in child processes side by side, then the report. */
+/* The parent of a study: plan and corpus, speeds measured alone, then entries in child processes side by side,
+ * then the report. */
 #include "study/study.h"
 
 #include <stdio.h>
@@ -41,7 +42,8 @@ static void note(const study *s, const char *sentence)
   if (s->request->observer.note) s->request->observer.note(s->request->observer.user, sentence);
 }
 
-/* "P <done> <total> <unit> <text>".  A child goes through phases of different units; each is an item of its own. */
+/* "P <done> <total> <unit> <text>".  A child goes through phases of different units; each is an item of its own.
+ */
 static void take_line(study *s, running *r, const char *label)
 {
   const study_observer *o = &s->request->observer;
@@ -77,7 +79,8 @@ static status start_child(const study *s, const char *mode, running *r, alibi_er
   char program[4096], threads[32];
   system_program_path(program, sizeof program);
   snprintf(threads, sizeof threads, "%lld", (long long)s->plan->threads);
-  char *argv[] = {program, "study_worker", "--threads", threads, "--quiet", (char *)s->directory, (char *)mode, NULL};
+  char *argv[] = {program,   "study_worker",       "--threads",  threads,
+                  "--quiet", (char *)s->directory, (char *)mode, NULL};
   *r = (running){.used = true};
   return child_start(argv, STUDY_REPORT_FD, true, &r->child, error);
 }
@@ -112,7 +115,8 @@ static status finish_child(study *s, running *r, const char *label, alibi_error 
   if (r->begun && o->end) o->end(o->user, r->item, ended.exit_code == 0 ? summary : NULL);
   if (ended.exit_code == 130 || context_cancelled(s->context)) return fail(error, ALIBI_CANCELLED, "interrupted");
   if (ended.exit_code != 0)
-    return fail(error, ALIBI_FAILED, "study: '%s' failed (exit code %d, its message is above)", label, ended.exit_code);
+    return fail(error, ALIBI_FAILED, "study: '%s' failed (exit code %d, its message is above)", label,
+                ended.exit_code);
   return ALIBI_OK;
 }
 
@@ -154,11 +158,13 @@ static status take_speeds(study *s, double spent, alibi_error *error)
   for (size_t i = 0; i < s->plan->entry_count; i++) {
     study_entry *e = &s->plan->entries[i];
     e->train_tokens_per_second = node_number(node_get(node_get(root, "train_tokens_per_second"), e->label), 0);
-    if (!(e->train_tokens_per_second > 0)) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a speed of '%s'", path, e->label);
+    if (!(e->train_tokens_per_second > 0))
+      RAISE(error, ALIBI_BAD_INPUT, "%s: expected a speed of '%s'", path, e->label);
   }
   for (size_t i = 0; i < s->plan->length_count; i++)
     s->plan->evaluate_seconds[i] = node_number(node_at(node_get(root, "evaluate_seconds"), i), 0);
-  if (s->plan->settings.minutes > 0) TRY(schedule_fix_steps(s->plan, s->plan->settings.minutes * 60 * RESERVE - spent, error));
+  if (s->plan->settings.minutes > 0)
+    TRY(schedule_fix_steps(s->plan, s->plan->settings.minutes * 60 * RESERVE - spent, error));
   s->plan->train.warmup_steps = train_warmup(&s->plan->train);
   s->plan->measured = true;
   TRY(study_plan_write(s->plan, s->directory, error));
@@ -245,10 +251,11 @@ done:
   return result;
 }
 
-static status add_setting(study_results *results, size_t *capacity, const char *name, const char *value, alibi_error *error)
+static status add_setting(study_results *results, size_t *capacity, const char *name, const char *value,
+                          alibi_error *error)
 {
-  status result = memory_grow(&results->settings, capacity, results->setting_count + 1, sizeof *results->settings, "the settings",
-                              error);
+  status result = memory_grow(&results->settings, capacity, results->setting_count + 1, sizeof *results->settings,
+                              "the settings", error);
   if (result != ALIBI_OK) return result;
   result_setting *s = &results->settings[results->setting_count];
   *s = (result_setting){strdup(name), strdup(value)};
@@ -261,8 +268,8 @@ static status add_setting(study_results *results, size_t *capacity, const char *
   return ALIBI_OK;
 }
 
-static status add_fields(study_results *results, size_t *capacity, field_table table, const void *values, const char *prefix,
-                         alibi_error *error)
+static status add_fields(study_results *results, size_t *capacity, field_table table, const void *values,
+                         const char *prefix, alibi_error *error)
 {
   static const char *const apart[] = {"position", "train_length"}; /* they differ from entry to entry */
   for (size_t i = 0; i < table.count; i++) {
@@ -276,8 +283,8 @@ static status add_fields(study_results *results, size_t *capacity, field_table t
   return ALIBI_OK;
 }
 
-static status add_names(study_results *results, size_t *capacity, const char *setting, const char names[][ALIBI_NAME_SIZE],
-                        size_t count, alibi_error *error)
+static status add_names(study_results *results, size_t *capacity, const char *setting,
+                        const char names[][ALIBI_NAME_SIZE], size_t count, alibi_error *error)
 {
   char list[STUDY_MAX_NAMES * (ALIBI_NAME_SIZE + 2)] = "";
   for (size_t i = 0; i < count; i++)
@@ -292,7 +299,8 @@ static status describe_settings(const study *s, study_results *results, alibi_er
   char list[512] = "";
   status result;
   for (size_t i = 0; i < plan->length_count; i++)
-    snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld", i ? ", " : "", (long long)plan->lengths[i]);
+    snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld", i ? ", " : "",
+             (long long)plan->lengths[i]);
   TRY(add_setting(results, &capacity, "test_lengths", list, error));
   TRY(add_names(results, &capacity, "protocols", plan->protocols, plan->protocol_count, error));
   TRY(add_names(results, &capacity, "extensions", plan->extensions, plan->extension_count, error));
@@ -315,7 +323,8 @@ static status collect(const study *s, double seconds, study_results *results, al
   char machine[512], processor[256];
   status result;
   system_processor_name(processor, sizeof processor);
-  snprintf(machine, sizeof machine, "%s, %d processors, %lld side by side with %lld thread%s each, %s kernels, alibi %s", processor,
+  snprintf(machine, sizeof machine,
+           "%s, %d processors, %lld side by side with %lld thread%s each, %s kernels, alibi %s", processor,
            system_processors(), (long long)plan->jobs, (long long)plan->threads, plan->threads == 1 ? "" : "s",
            alibi_context_isa(s->context), alibi_version());
   results->machine = strdup(machine);
@@ -323,7 +332,8 @@ static status collect(const study *s, double seconds, study_results *results, al
   results->text = strdup(plan->text);
   results->seconds = seconds;
   results->train_length = plan->entries[0].model.train_length;
-  if (!results->machine || !results->command || !results->text) RAISE(error, ALIBI_FAILED, "not enough memory for the report");
+  if (!results->machine || !results->command || !results->text)
+    RAISE(error, ALIBI_FAILED, "not enough memory for the report");
   TRY(describe_settings(s, results, error));
   TRY(memory_new(&results->methods, plan->entry_count, sizeof *results->methods, "the results", error));
   for (size_t i = 0; i < plan->entry_count; i++) {
@@ -345,10 +355,8 @@ static status write_report(const study *s, const study_results *results, alibi_e
   status result;
   TRY(results_write_json(results, s->directory, error));
   TRY(results_write_csv(results, s->directory, error));
-  if (results_write_pictures(results, s->directory, &made, &picture) != ALIBI_OK)
-    note(s, picture.message);
-  else if (!made)
-    note(s, "no pictures: gnuplot is not installed (curves.gp and curves.dat are there)");
+  if (results_write_pictures(results, s->directory, &made, &picture) != ALIBI_OK) note(s, picture.message);
+  else if (!made) note(s, "no pictures: gnuplot is not installed (curves.gp and curves.dat are there)");
   TRY(results_write_html(results, s->directory, error));
 done:
   return result;
@@ -361,12 +369,14 @@ static status prepare(study *s, alibi_error *error)
   status result;
   TRY(study_path(s->directory, "study.json", NULL, &path, error));
   if (q->resume) {
-    if (!path_exists(path)) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a study to go on with, found none", s->directory);
+    if (!path_exists(path))
+      RAISE(error, ALIBI_BAD_INPUT, "%s: expected a study to go on with, found none", s->directory);
     TRY(study_plan_read(s->directory, s->plan, error));
     study_plan_place(s->plan, q->threads);
   } else {
     if (path_exists(path) && !q->overwrite)
-      RAISE(error, ALIBI_INVALID, "%s: holds a study already (--resume goes on with it, --overwrite begins anew)", s->directory);
+      RAISE(error, ALIBI_INVALID, "%s: holds a study already (--resume goes on with it, --overwrite begins anew)",
+            s->directory);
     TRY(study_plan_make(q, s->plan, error));
     TRY(study_corpus_make(q, s->plan, error)); /* takes an old plan away before it writes */
   }
@@ -397,11 +407,10 @@ status study_run(alibi_context *context, const study_request *request, study_res
   if (result != ALIBI_OK && finished == 0) goto done;
   reported = collect(&s, system_seconds() - start, results, result == ALIBI_OK ? error : &later);
   if (reported == ALIBI_OK) reported = write_report(&s, results, result == ALIBI_OK ? error : &later);
-  if (result == ALIBI_OK)
-    result = reported;
+  if (result == ALIBI_OK) result = reported;
   else if (result == ALIBI_CANCELLED)
-    fail(error, result, "interrupted: %zu of %zu methods are finished; alibi study --resume --out %s goes on", finished,
-         s.plan->entry_count, s.directory);
+    fail(error, result, "interrupted: %zu of %zu methods are finished; alibi study --resume --out %s goes on",
+         finished, s.plan->entry_count, s.directory);
 done:
   if (s.plan) study_plan_free(s.plan);
   memory_free(s.plan);

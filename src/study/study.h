@@ -1,8 +1,9 @@
 /* study/study.h - the main job: train every position method short, test it long, and say what came out.
  *
- * A study is a plan (study.json), a corpus (tokenizer.json and two files of token ids) and a directory per entry (a method at a training
- * length) with its model and its result.  Each entry is trained and evaluated in a child process of its own, so that its
- * peak memory is its own and a study that was interrupted goes on with the entries not yet done. */
+ * A study is a plan (study.json), a corpus (tokenizer.json and two files of token ids) and a directory per entry
+ * (a method at a training length) with its model and its result.  Each entry is trained and evaluated in a child
+ * process of its own, so that its peak memory is its own and a study that was interrupted goes on with the entries
+ * not yet done. */
 #ifndef STUDY_STUDY_H
 #define STUDY_STUDY_H
 
@@ -36,23 +37,23 @@ typedef struct study_observer {
 /* What the user asked for.  Lists are words between commas; NULL: the default. */
 typedef struct study_request {
   study_settings settings;
-  alibi_model_config model;     /* its position method is ignored */
-  const void *const *options;   /* per row of the registry of methods: its settings */
+  alibi_model_config model;   /* its position method is ignored */
+  const void *const *options; /* per row of the registry of methods: its settings */
   alibi_train_options train;
   bool steps_given;
-  const char *methods;          /* "none,learned,sinusoidal,rope,t5,alibi", "all" */
-  const char *extend;           /* "ntk,yarn"; "none", "all" */
-  const char *train_lengths;    /* "64" */
-  const char *test_lengths;     /* 1, 2, 4, 8, 16 times the shortest training length */
-  const char *protocols;        /* "fixed-target,sliding,nonoverlapping" */
-  const char *rival;            /* method of --rival-length: "sinusoidal" */
+  const char *methods;       /* "none,learned,sinusoidal,rope,t5,alibi", "all" */
+  const char *extend;        /* "ntk,yarn"; "none", "all" */
+  const char *train_lengths; /* "64" */
+  const char *test_lengths;  /* 1, 2, 4, 8, 16 times the shortest training length */
+  const char *protocols;     /* "fixed-target,sliding,nonoverlapping" */
+  const char *rival;         /* method of --rival-length: "sinusoidal" */
   const char *const *texts;
   size_t text_count;
-  const char *valid;            /* NULL: the end of each text is held out */
+  const char *valid; /* NULL: the end of each text is held out */
   const char *directory;
-  const char *command;          /* the command line, for the report */
+  const char *command; /* the command line, for the report */
   bool resume, overwrite;
-  int threads;                  /* 0: all processors */
+  int threads; /* 0: all processors */
   study_observer observer;
 } study_request;
 

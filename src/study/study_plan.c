@@ -15,15 +15,20 @@
 
 static const field fields[] = {
     {"bytes", FIELD_BOOLEAN, AT(bytes), 0, 1, 0, NULL, NULL, "tokens are bytes instead of BPE"},
-    {"vocabulary", FIELD_INTEGER, AT(vocabulary), 256, 1000000, 1024, NULL, NULL, "tokens of the BPE trained on the text"},
-    {"held_out", FIELD_REAL, AT(held_out), 0.001, 0.9, 0.05, NULL, NULL, "share of each text held out for testing, at its end"},
-    {"minutes", FIELD_REAL, AT(minutes), 0, 1e6, 0, NULL, NULL, "plan the steps so that the study takes so long; 0: --steps"},
-    {"max_targets", FIELD_INTEGER, AT(max_targets), 16, 1e12, 8192, NULL, NULL, "scored tokens a cell at most, nonoverlapping and sliding"},
+    {"vocabulary", FIELD_INTEGER, AT(vocabulary), 256, 1000000, 1024, NULL, NULL,
+     "tokens of the BPE trained on the text"},
+    {"held_out", FIELD_REAL, AT(held_out), 0.001, 0.9, 0.05, NULL, NULL,
+     "share of each text held out for testing, at its end"},
+    {"minutes", FIELD_REAL, AT(minutes), 0, 1e6, 0, NULL, NULL,
+     "plan the steps so that the study takes so long; 0: --steps"},
+    {"max_targets", FIELD_INTEGER, AT(max_targets), 16, 1e12, 8192, NULL, NULL,
+     "scored tokens a cell at most, nonoverlapping and sliding"},
     {"fixed_targets", FIELD_INTEGER, AT(fixed_targets), 16, 1e12, 4096, NULL, NULL,
      "scored tokens a cell at most, fixed-target: a window scores few, so these cost most"},
     {"rival_length", FIELD_INTEGER, AT(rival_length), 0, 1 << 24, 0, NULL, NULL,
      "also train a rival at this longer length; 0: none"},
-    {"jobs", FIELD_INTEGER, AT(jobs), 0, 1024, 0, NULL, NULL, "methods trained side by side; 0: one per processor"},
+    {"jobs", FIELD_INTEGER, AT(jobs), 0, 1024, 0, NULL, NULL,
+     "methods trained side by side; 0: one per processor"},
 };
 
 field_table study_fields(void)
@@ -50,11 +55,14 @@ static bool next_word(const char **list, char *word, size_t size)
   return true;
 }
 
-static status add_name(char names[][ALIBI_NAME_SIZE], size_t *count, const char *name, const char *option, alibi_error *error)
+static status add_name(char names[][ALIBI_NAME_SIZE], size_t *count, const char *name, const char *option,
+                       alibi_error *error)
 {
   for (size_t i = 0; i < *count; i++)
-    if (strcmp(names[i], name) == 0) return fail(error, ALIBI_INVALID, "%s: '%s' stands there twice", option, name);
-  if (*count == STUDY_MAX_NAMES) return fail(error, ALIBI_INVALID, "%s: expected at most %d names", option, STUDY_MAX_NAMES);
+    if (strcmp(names[i], name) == 0)
+      return fail(error, ALIBI_INVALID, "%s: '%s' stands there twice", option, name);
+  if (*count == STUDY_MAX_NAMES)
+    return fail(error, ALIBI_INVALID, "%s: expected at most %d names", option, STUDY_MAX_NAMES);
   snprintf(names[(*count)++], ALIBI_NAME_SIZE, "%s", name);
   return ALIBI_OK;
 }
@@ -65,14 +73,16 @@ static status add_length(int64_t *lengths, size_t *count, int64_t value, const c
   size_t place = *count;
   while (place > 0 && lengths[place - 1] > value) place--;
   if (place > 0 && lengths[place - 1] == value) return ALIBI_OK;
-  if (*count == STUDY_MAX_LENGTHS) return fail(error, ALIBI_INVALID, "%s: expected at most %d lengths", option, STUDY_MAX_LENGTHS);
+  if (*count == STUDY_MAX_LENGTHS)
+    return fail(error, ALIBI_INVALID, "%s: expected at most %d lengths", option, STUDY_MAX_LENGTHS);
   memmove(lengths + place + 1, lengths + place, (*count - place) * sizeof *lengths);
   lengths[place] = value;
   ++*count;
   return ALIBI_OK;
 }
 
-static status read_lengths(const char *list, const char *option, int64_t *lengths, size_t *count, alibi_error *error)
+static status read_lengths(const char *list, const char *option, int64_t *lengths, size_t *count,
+                           alibi_error *error)
 {
   char word[ALIBI_NAME_SIZE];
   *count = 0;
@@ -80,7 +90,8 @@ static status read_lengths(const char *list, const char *option, int64_t *length
     char *end;
     long long value = strtoll(word, &end, 10);
     if (*end != '\0' || value < 1 || value > (1 << 24))
-      return fail(error, ALIBI_INVALID, "%s: expected lengths from 1 to %d between commas, found '%s'", option, 1 << 24, word);
+      return fail(error, ALIBI_INVALID, "%s: expected lengths from 1 to %d between commas, found '%s'", option,
+                  1 << 24, word);
     size_t before = *count;
     status result = add_length(lengths, count, value, option, error);
     if (result != ALIBI_OK) return result;
@@ -89,15 +100,17 @@ static status read_lengths(const char *list, const char *option, int64_t *length
   return *count ? ALIBI_OK : fail(error, ALIBI_INVALID, "%s: expected at least one length, found none", option);
 }
 
-static status add_entry(study_plan *plan, const study_request *request, const char *method, int64_t length, const char *role,
-                        bool plain_label, alibi_error *error)
+static status add_entry(study_plan *plan, const study_request *request, const char *method, int64_t length,
+                        const char *role, bool plain_label, alibi_error *error)
 {
   if (plan->entry_count == STUDY_MAX_ENTRIES)
-    return fail(error, ALIBI_INVALID, "--methods: expected at most %d methods and lengths together", STUDY_MAX_ENTRIES);
+    return fail(error, ALIBI_INVALID, "--methods: expected at most %d methods and lengths together",
+                STUDY_MAX_ENTRIES);
   study_entry *e = &plan->entries[plan->entry_count];
   *e = (study_entry){.model = request->model};
   const position_method *row;
-  status result = position_method_require(strcmp(role, "rival") == 0 ? "--rival" : "--methods", method, &row, error);
+  status result =
+      position_method_require(strcmp(role, "rival") == 0 ? "--rival" : "--methods", method, &row, error);
   if (result == ALIBI_OK) result = model_config_set_method(&e->model, method, error);
   if (result != ALIBI_OK) return result;
   for (size_t i = 0; request->options && i < position_method_count(); i++)
@@ -107,10 +120,8 @@ static status add_entry(study_plan *plan, const study_request *request, const ch
   e->model.train_length = length;
   result = model_config_resolve(&e->model, error);
   if (result != ALIBI_OK) return result;
-  if (plain_label)
-    snprintf(e->label, sizeof e->label, "%.63s", method);
-  else
-    snprintf(e->label, sizeof e->label, "%.63s-%lld", method, (long long)length);
+  if (plain_label) snprintf(e->label, sizeof e->label, "%.63s", method);
+  else snprintf(e->label, sizeof e->label, "%.63s-%lld", method, (long long)length);
   snprintf(e->role, sizeof e->role, "%s", role);
   for (size_t i = 0; i < plan->entry_count; i++)
     if (strcmp(plan->entries[i].label, e->label) == 0)
@@ -126,7 +137,8 @@ static status make_entries(const study_request *request, study_plan *plan, alibi
   char name[ALIBI_NAME_SIZE];
   const char *list = request->methods ? request->methods : "none,learned,sinusoidal,rope,t5,alibi";
   status result;
-  TRY(read_lengths(request->train_lengths ? request->train_lengths : "64", "--train-length", lengths, &count, error));
+  TRY(read_lengths(request->train_lengths ? request->train_lengths : "64", "--train-length", lengths, &count,
+                   error));
   for (size_t l = 0; l < count; l++) {
     const char *rest = list;
     if (strcmp(list, "all") == 0) {
@@ -134,15 +146,16 @@ static status make_entries(const study_request *request, study_plan *plan, alibi
         TRY(add_entry(plan, request, position_method_at(i)->name, lengths[l], "method", l == 0, error));
       continue;
     }
-    while (next_word(&rest, name, sizeof name)) TRY(add_entry(plan, request, name, lengths[l], "method", l == 0, error));
+    while (next_word(&rest, name, sizeof name))
+      TRY(add_entry(plan, request, name, lengths[l], "method", l == 0, error));
   }
   if (plan->entry_count == 0) RAISE(error, ALIBI_INVALID, "--methods: expected at least one method, found none");
   if (request->settings.rival_length > 0) {
     if (request->settings.rival_length <= lengths[0])
       RAISE(error, ALIBI_INVALID, "--rival-length: expected more than the training length of %lld, found %lld",
             (long long)lengths[0], (long long)request->settings.rival_length);
-    TRY(add_entry(plan, request, request->rival ? request->rival : "sinusoidal", request->settings.rival_length, "rival", false,
-                  error));
+    TRY(add_entry(plan, request, request->rival ? request->rival : "sinusoidal", request->settings.rival_length,
+                  "rival", false, error));
   }
 done:
   return result;
@@ -195,7 +208,8 @@ static status make_extensions(const study_request *request, study_plan *plan, al
     if (!extension_exists(name)) {
       char known[256] = "";
       for (size_t i = 0; i < position_extension_count(); i++)
-        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", position_extension_at(i)->name);
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
+                 position_extension_at(i)->name);
       RAISE(error, ALIBI_INVALID, "--extend: expected none, all or some of %s, found '%s'", known, name);
     }
     if (!extends_an_entry(plan, name)) {
@@ -221,11 +235,13 @@ static status make_protocols(const study_request *request, study_plan *plan, ali
   char name[ALIBI_NAME_SIZE];
   while (next_word(&list, name, sizeof name)) {
     if (study_protocol(name) < 0)
-      return fail(error, ALIBI_INVALID, "--protocols: expected some of fixed-target, sliding, nonoverlapping, found '%s'", name);
+      return fail(error, ALIBI_INVALID,
+                  "--protocols: expected some of fixed-target, sliding, nonoverlapping, found '%s'", name);
     status result = add_name(plan->protocols, &plan->protocol_count, name, "--protocols", error);
     if (result != ALIBI_OK) return result;
   }
-  return plan->protocol_count ? ALIBI_OK : fail(error, ALIBI_INVALID, "--protocols: expected at least one, found none");
+  return plan->protocol_count ? ALIBI_OK
+                              : fail(error, ALIBI_INVALID, "--protocols: expected at least one, found none");
 }
 
 status study_plan_make(const study_request *request, study_plan *plan, alibi_error *error)
@@ -328,13 +344,15 @@ done:
   return result;
 }
 
-static status read_names(const json_node *list, char names[][ALIBI_NAME_SIZE], size_t *count, const char *path, alibi_error *error)
+static status read_names(const json_node *list, char names[][ALIBI_NAME_SIZE], size_t *count, const char *path,
+                         alibi_error *error)
 {
   for (size_t i = 0; i < node_count(list); i++) {
     const char *name = node_text(node_at(list, i), "");
     alibi_error why;
     if (!*name || strlen(name) >= ALIBI_NAME_SIZE || add_name(names, count, name, path, &why) != ALIBI_OK)
-      return fail(error, ALIBI_BAD_INPUT, "%s: expected a short list of different names, found '%.32s'", path, name);
+      return fail(error, ALIBI_BAD_INPUT, "%s: expected a short list of different names, found '%.32s'", path,
+                  name);
   }
   return ALIBI_OK;
 }
@@ -350,17 +368,20 @@ static status check_read(const study_plan *plan, const char *path, alibi_error *
                   (long long)plan->lengths[i]);
   for (size_t i = 0; i < plan->protocol_count; i++)
     if (study_protocol(plan->protocols[i]) < 0)
-      return fail(error, ALIBI_BAD_INPUT, "%s: protocols: expected known ones, found '%s'", path, plan->protocols[i]);
+      return fail(error, ALIBI_BAD_INPUT, "%s: protocols: expected known ones, found '%s'", path,
+                  plan->protocols[i]);
   for (size_t i = 0; i < plan->extension_count; i++)
     if (!extension_exists(plan->extensions[i]))
-      return fail(error, ALIBI_BAD_INPUT, "%s: extensions: expected known ones, found '%s'", path, plan->extensions[i]);
+      return fail(error, ALIBI_BAD_INPUT, "%s: extensions: expected known ones, found '%s'", path,
+                  plan->extensions[i]);
   return ALIBI_OK;
 }
 
 static status read_entry(const json_node *node, const char *path, study_entry *e, alibi_error *error)
 {
   const char *label = node_text(node_get(node, "label"), NULL), *role = node_text(node_get(node, "role"), NULL);
-  if (!label || !role || strchr(label, '/')) return fail(error, ALIBI_BAD_INPUT, "%s: entries: expected a label and a role", path);
+  if (!label || !role || strchr(label, '/'))
+    return fail(error, ALIBI_BAD_INPUT, "%s: entries: expected a label and a role", path);
   snprintf(e->label, sizeof e->label, "%s", label);
   snprintf(e->role, sizeof e->role, "%s", role);
   e->train_tokens_per_second = node_number(node_get(node, "train_tokens_per_second"), 0);
@@ -385,14 +406,16 @@ status study_plan_read(const char *directory, study_plan *plan, alibi_error *err
   plan->measured = node_boolean(node_get(root, "measured"), false);
   const json_node *lengths = node_get(root, "lengths"), *entries = node_get(root, "entries");
   if (node_count(lengths) > STUDY_MAX_LENGTHS || node_count(entries) > STUDY_MAX_ENTRIES)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected at most %d lengths and %d entries", path, STUDY_MAX_LENGTHS, STUDY_MAX_ENTRIES);
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected at most %d lengths and %d entries", path, STUDY_MAX_LENGTHS,
+          STUDY_MAX_ENTRIES);
   plan->length_count = node_count(lengths);
   plan->entry_count = node_count(entries);
   for (size_t i = 0; i < plan->length_count; i++) {
     plan->lengths[i] = node_integer(node_at(lengths, i), 0);
     plan->evaluate_seconds[i] = node_number(node_at(node_get(root, "evaluate_seconds"), i), 0);
   }
-  for (size_t i = 0; i < plan->entry_count; i++) TRY(read_entry(node_at(entries, i), path, &plan->entries[i], error));
+  for (size_t i = 0; i < plan->entry_count; i++)
+    TRY(read_entry(node_at(entries, i), path, &plan->entries[i], error));
   TRY(read_names(node_get(root, "extensions"), plan->extensions, &plan->extension_count, path, error));
   TRY(read_names(node_get(root, "protocols"), plan->protocols, &plan->protocol_count, path, error));
   TRY(check_read(plan, path, error));

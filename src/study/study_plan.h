@@ -1,5 +1,5 @@
-/* study/study_plan.h - everything that decides a study's numbers, fixed before the first step and kept in study.json: what a child process
- * and a resumed study read. */
+/* study/study_plan.h - everything that decides a study's numbers, fixed before the first step and kept in
+ * study.json: what a child process and a resumed study read. */
 #ifndef STUDY_STUDY_PLAN_H
 #define STUDY_STUDY_PLAN_H
 
@@ -26,11 +26,11 @@ typedef struct study_plan {
   char protocols[STUDY_MAX_NAMES][ALIBI_NAME_SIZE];
   size_t protocol_count;
   int64_t train_tokens, valid_tokens;
-  int64_t threads; /* of each child */
-  int64_t jobs;    /* children side by side */
+  int64_t threads;                            /* of each child */
+  int64_t jobs;                               /* children side by side */
   double evaluate_seconds[STUDY_MAX_LENGTHS]; /* a token, measured at each length */
-  bool measured;   /* speeds and steps are final */
-  char *text;      /* one sentence on the corpus */
+  bool measured;                              /* speeds and steps are final */
+  char *text;                                 /* one sentence on the corpus */
   char *command;
 } study_plan;
 
@@ -40,7 +40,8 @@ status study_plan_write(const study_plan *plan, const char *directory, alibi_err
 status study_plan_read(const char *directory, study_plan *plan, alibi_error *error);
 void study_plan_free(study_plan *plan);
 
-/* Children side by side and threads of each, for `threads` (0: all processors) and jobs asked for; changes no number. */
+/* Children side by side and threads of each, for `threads` (0: all processors) and jobs asked for; changes no
+ * number. */
 void study_plan_place(study_plan *plan, int threads);
 
 /* alibi_protocol of a name; -1 where there is none. */

@@ -1,6 +1,7 @@
-/* What a child process of a study does: measure the speed of every entry, or train and test one entry and leave its model and its
- * result in the study's directory.  A training that is done is kept (training.json beside the model), so that an interrupted test does
- * not cost it.  Progress lines go to a pipe: "P <done> <total> <unit> <text>"; where nobody reads them any more the child stops. */
+/* What a child process of a study does: measure the speed of every entry, or train and test one entry and leave
+ * its model and its result in the study's directory.  A training that is done is kept (training.json beside the
+ * model), so that an interrupted test does not cost it.  Progress lines go to a pipe: "P <done> <total> <unit>
+ * <text>"; where nobody reads them any more the child stops. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,8 @@ static void report(worker *w, double done, double total, const char *unit, const
   if (fflush(w->stream) != 0) alibi_context_cancel(w->context); /* the parent is gone */
 }
 
-/* Steps until a round is full: tokens a second.  The trainer is made anew each round, so that one at a time takes memory. */
+/* Steps until a round is full: tokens a second.  The trainer is made anew each round, so that one at a time takes
+ * memory. */
 static status time_steps(worker *w, const study_entry *e, double *rate, alibi_error *error)
 {
   alibi_trainer *trainer = NULL;
@@ -94,7 +96,8 @@ static int ascending(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Rounds are interleaved over the entries, so that a change of the machine's speed meets all of them; medians are kept. */
+/* Rounds are interleaved over the entries, so that a change of the machine's speed meets all of them; medians are
+ * kept. */
 static status measure(worker *w, alibi_error *error)
 {
   const study_plan *plan = w->plan;
@@ -179,8 +182,8 @@ done:
   return result;
 }
 
-static status train_entry(worker *w, const study_entry *entry, const char *folder, const char *path, method_result *m,
-                          alibi_error *error)
+static status train_entry(worker *w, const study_entry *entry, const char *folder, const char *path,
+                          method_result *m, alibi_error *error)
 {
   alibi_trainer *trainer = NULL;
   status result;
@@ -188,7 +191,8 @@ static status train_entry(worker *w, const study_entry *entry, const char *folde
   snprintf(m->role, sizeof m->role, "%s", entry->role);
   m->train_length = entry->model.train_length;
   m->train_tokens_per_second = entry->train_tokens_per_second;
-  TRY(alibi_trainer_new(w->context, &entry->model, &w->plan->train, w->corpus.train, w->corpus.train_count, &trainer, error));
+  TRY(alibi_trainer_new(w->context, &entry->model, &w->plan->train, w->corpus.train, w->corpus.train_count,
+                        &trainer, error));
   m->parameters = alibi_model_parameter_count(alibi_trainer_model(trainer));
   TRY(train_steps(w, trainer, m, error));
   TRY(alibi_model_save(alibi_trainer_model(trainer), folder, error));
@@ -218,15 +222,21 @@ typedef struct testing {
   int64_t tokens, cells_done, cells;
 } testing;
 
-/* What cannot be done (no such positions, not enough memory) is a point with a sentence; only an interrupt ends the test. */
-static status test_point(worker *w, testing *t, int protocol, const char *extend, int64_t length, curve_point *point,
-                         alibi_error *error)
+/* What cannot be done (no such positions, not enough memory) is a point with a sentence; only an interrupt ends
+ * the test. */
+static status test_point(worker *w, testing *t, int protocol, const char *extend, int64_t length,
+                         curve_point *point, alibi_error *error)
 {
   alibi_evaluate_options options = schedule_cell(w->plan, protocol, length, extend);
   alibi_evaluate_result found = {0};
   alibi_error why = {0};
-  status result = alibi_evaluate(t->model, w->corpus.valid, w->corpus.valid_count, w->corpus.token_bytes, &options, &found, &why);
-  *point = (curve_point){.length = length, .nll = NAN, .nll_standard_error = NAN, .perplexity = NAN, .standard_error = NAN,
+  status result = alibi_evaluate(t->model, w->corpus.valid, w->corpus.valid_count, w->corpus.token_bytes, &options,
+                                 &found, &why);
+  *point = (curve_point){.length = length,
+                         .nll = NAN,
+                         .nll_standard_error = NAN,
+                         .perplexity = NAN,
+                         .standard_error = NAN,
                          .bits_per_byte = NAN};
   if (result == ALIBI_CANCELLED) {
     if (error) *error = why;
@@ -249,8 +259,8 @@ static status test_point(worker *w, testing *t, int protocol, const char *extend
 }
 
 /* base: the same protocol without the extension; where that changes nothing its points are taken. */
-static status test_curve(worker *w, testing *t, const char *protocol, const char *extend, const curve *base, curve *c,
-                         alibi_error *error)
+static status test_curve(worker *w, testing *t, const char *protocol, const char *extend, const curve *base,
+                         curve *c, alibi_error *error)
 {
   const study_plan *plan = w->plan;
   snprintf(c->protocol, sizeof c->protocol, "%s", protocol);
@@ -260,12 +270,11 @@ static status test_curve(worker *w, testing *t, const char *protocol, const char
   c->count = plan->length_count;
   for (size_t i = 0; i < c->count; i++) {
     char text[3 * RESULT_NAME_SIZE];
-    snprintf(text, sizeof text, "testing, %s%s%s at %lld", protocol, *extend ? " with " : "", extend, (long long)plan->lengths[i]);
+    snprintf(text, sizeof text, "testing, %s%s%s at %lld", protocol, *extend ? " with " : "", extend,
+             (long long)plan->lengths[i]);
     report(w, (double)t->cells_done, (double)t->cells, "cells", text);
-    if (base && !schedule_extends(t->entry, extend, plan->lengths[i]))
-      c->points[i] = base->points[i];
-    else
-      result = test_point(w, t, study_protocol(protocol), extend, plan->lengths[i], &c->points[i], error);
+    if (base && !schedule_extends(t->entry, extend, plan->lengths[i])) c->points[i] = base->points[i];
+    else result = test_point(w, t, study_protocol(protocol), extend, plan->lengths[i], &c->points[i], error);
     if (result != ALIBI_OK) return result;
     t->cells_done++;
   }
@@ -279,7 +288,8 @@ static status test_entry(worker *w, testing *t, method_result *m, alibi_error *e
   size_t extension_count = 1;
   for (size_t i = 0; i < plan->extension_count; i++)
     if (position_extension_find(m->name, plan->extensions[i])) extensions[extension_count++] = plan->extensions[i];
-  status result = memory_new(&m->curves, plan->protocol_count * extension_count, sizeof *m->curves, "the curves", error);
+  status result =
+      memory_new(&m->curves, plan->protocol_count * extension_count, sizeof *m->curves, "the curves", error);
   if (result != ALIBI_OK) return result;
   t->cells = (int64_t)(plan->protocol_count * extension_count * plan->length_count);
   for (size_t p = 0; p < plan->protocol_count; p++)
@@ -302,10 +312,8 @@ static status run_entry(worker *w, const study_entry *entry, alibi_error *error)
   TRY(study_path(w->directory, "methods", entry->label, &folder, error));
   TRY(study_path(folder, "training.json", NULL, &training, error));
   TRY(study_path(folder, "result.json", NULL, &path, error));
-  if (path_exists(training))
-    TRY(read_training(training, &m, error));
-  else
-    TRY(train_entry(w, entry, folder, training, &m, error));
+  if (path_exists(training)) TRY(read_training(training, &m, error));
+  else TRY(train_entry(w, entry, folder, training, &m, error));
   TRY(alibi_model_open(w->context, folder, &t.model, error));
   TRY(test_entry(w, &t, &m, error));
   TRY(write_method(&m, path, error));
@@ -329,7 +337,8 @@ status study_worker(alibi_context *context, const char *directory, const char *m
     TRY(measure(&w, error));
   } else {
     const study_entry *entry = study_plan_find(w.plan, mode);
-    if (!entry) RAISE(error, ALIBI_INVALID, "study: expected an entry of %s/study.json, found '%s'", directory, mode);
+    if (!entry)
+      RAISE(error, ALIBI_INVALID, "study: expected an entry of %s/study.json, found '%s'", directory, mode);
     TRY(run_entry(&w, entry, error));
   }
 done:

@@ -1,4 +1,5 @@
-/* Texts to token ids: split by position, a tokenizer trained on the training part alone, ids in one array a part. */
+/* Texts to token ids: split by position, a tokenizer trained on the training part alone, ids in one array a part.
+ */
 #include "train/dataset.h"
 
 #include <stdlib.h>
@@ -117,7 +118,8 @@ static status choose_tokenizer(const dataset_request *request, const pieces *tra
   return alibi_tokenizer_open(request->tokenizer, tokenizer, error);
 }
 
-static status encode(const alibi_tokenizer *tokenizer, const pieces *p, uint32_t **ids, size_t *total, alibi_error *error)
+static status encode(const alibi_tokenizer *tokenizer, const pieces *p, uint32_t **ids, size_t *total,
+                     alibi_error *error)
 {
   size_t capacity = 0;
   for (size_t i = 0; i < p->count; i++) {
@@ -137,7 +139,8 @@ static status encode(const alibi_tokenizer *tokenizer, const pieces *p, uint32_t
 static status count_bytes(dataset *data, alibi_error *error)
 {
   uint32_t vocabulary = alibi_tokenizer_vocabulary(data->tokenizer);
-  status result = memory_new(&data->token_bytes, vocabulary, sizeof *data->token_bytes, "the lengths of tokens", error);
+  status result =
+      memory_new(&data->token_bytes, vocabulary, sizeof *data->token_bytes, "the lengths of tokens", error);
   for (uint32_t i = 0; result == ALIBI_OK && i < vocabulary; i++) {
     size_t size;
     alibi_tokenizer_bytes(data->tokenizer, i, &size);

@@ -11,17 +11,18 @@
 typedef struct dataset_request {
   const char *const *texts; /* paths */
   size_t text_count;
-  const char *valid;        /* paths of texts that are held out, between commas; NULL: the end of each text is */
-  double held_out;          /* share of each text; 0: none */
-  const char *tokenizer;    /* "bytes", or the path of a tokenizer.json; NULL: a BPE is trained on the training part */
-  uint32_t vocabulary;      /* of that BPE, at most */
+  const char *valid; /* paths of texts that are held out, between commas; NULL: the end of each text is */
+  double held_out;   /* share of each text; 0: none */
+  const char
+      *tokenizer;      /* "bytes", or the path of a tokenizer.json; NULL: a BPE is trained on the training part */
+  uint32_t vocabulary; /* of that BPE, at most */
 } dataset_request;
 
 typedef struct dataset {
   alibi_tokenizer *tokenizer;
   uint32_t *train, *valid; /* ids of all texts, one after the other */
   size_t train_count, valid_count, train_bytes, valid_bytes;
-  uint32_t *token_bytes;   /* [V] length of each token's text */
+  uint32_t *token_bytes; /* [V] length of each token's text */
 } dataset;
 
 /* A held-out part begins at a line, if there is one near.  ALIBI_BAD_INPUT where a text is empty. */

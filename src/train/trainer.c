@@ -1,5 +1,6 @@
-/* The training loop, one step at a time: sample sequences, forward, backward, clip, AdamW.  Gradients are sums over tokens and are
- * divided by the number of tokens only when they are used, so micro-batches of any cut give the gradient of the whole batch. */
+/* The training loop, one step at a time: sample sequences, forward, backward, clip, AdamW.  Gradients are sums
+ * over tokens and are divided by the number of tokens only when they are used, so micro-batches of any cut give
+ * the gradient of the whole batch. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -50,10 +51,10 @@ struct alibi_trainer {
   size_t corpus_count;
   size_t length, sequences, micro_sequences; /* a step: sequences of length tokens */
   int64_t step;
-  float *moments, *variances, *gradients;    /* blocks as the model's values */
+  float *moments, *variances, *gradients; /* blocks as the model's values */
   model_parameters gradient_pointers;
   model_pass *pass;
-  uint32_t *tokens, *targets;                /* [micro_sequences * length] */
+  uint32_t *tokens, *targets; /* [micro_sequences * length] */
   pass_segment *segments;
 };
 
@@ -67,14 +68,17 @@ double train_rate(const alibi_train_options *o, int64_t step)
   return o->learning_rate * (o->final_rate + (1 - o->final_rate) * cosine);
 }
 
-static status check_corpus(const alibi_model_config *config, const uint32_t *tokens, size_t count, alibi_error *error)
+static status check_corpus(const alibi_model_config *config, const uint32_t *tokens, size_t count,
+                           alibi_error *error)
 {
   if (count < (size_t)config->train_length + 1)
-    return fail(error, ALIBI_INVALID, "training text: expected at least %lld tokens (the training length and one more), found %zu",
+    return fail(error, ALIBI_INVALID,
+                "training text: expected at least %lld tokens (the training length and one more), found %zu",
                 (long long)config->train_length + 1, count);
   for (size_t i = 0; i < count; i++)
     if (tokens[i] >= (uint64_t)config->vocabulary)
-      return fail(error, ALIBI_INVALID, "training text: token %zu: expected an id below the vocabulary of %lld, found %u", i,
+      return fail(error, ALIBI_INVALID,
+                  "training text: token %zu: expected an id below the vocabulary of %lld, found %u", i,
                   (long long)config->vocabulary, tokens[i]);
   return ALIBI_OK;
 }
@@ -90,7 +94,8 @@ int64_t train_warmup(const alibi_train_options *o)
 status train_check_batch(const alibi_train_options *o, int64_t length, alibi_error *error)
 {
   if (o->batch_tokens % length != 0)
-    return fail(error, ALIBI_INVALID, "batch_tokens: expected a multiple of the training length of %lld tokens, found %lld",
+    return fail(error, ALIBI_INVALID,
+                "batch_tokens: expected a multiple of the training length of %lld tokens, found %lld",
                 (long long)length, (long long)o->batch_tokens);
   return ALIBI_OK;
 }
@@ -106,8 +111,11 @@ static void cut_step(const alibi_train_options *options, size_t length, size_t *
 static pass_shape training_shape(size_t micro_sequences, size_t length)
 {
   size_t rows = size_mul(micro_sequences, length);
-  return (pass_shape){.rows = rows, .segments = micro_sequences, .length = length,
-                      .head_rows = rows < HEAD_ROWS ? rows : HEAD_ROWS, .keep = true};
+  return (pass_shape){.rows = rows,
+                      .segments = micro_sequences,
+                      .length = length,
+                      .head_rows = rows < HEAD_ROWS ? rows : HEAD_ROWS,
+                      .keep = true};
 }
 
 train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
@@ -140,8 +148,9 @@ done:
   return result;
 }
 
-status alibi_trainer_new(alibi_context *context, const alibi_model_config *config, const alibi_train_options *options,
-                         const uint32_t *tokens, size_t count, alibi_trainer **trainer, alibi_error *error)
+status alibi_trainer_new(alibi_context *context, const alibi_model_config *config,
+                         const alibi_train_options *options, const uint32_t *tokens, size_t count,
+                         alibi_trainer **trainer, alibi_error *error)
 {
   alibi_trainer *t = NULL;
   alibi_train_options own;
@@ -221,9 +230,13 @@ static void update(alibi_trainer *t, double rate, double grad_scale)
 {
   const alibi_train_options *o = &t->options;
   double steps = (double)(t->step + 1);
-  adamw_step s = {.rate = (float)rate, .beta1 = (float)o->beta1, .beta2 = (float)o->beta2, .epsilon = (float)o->epsilon,
+  adamw_step s = {.rate = (float)rate,
+                  .beta1 = (float)o->beta1,
+                  .beta2 = (float)o->beta2,
+                  .epsilon = (float)o->epsilon,
                   .correction1 = (float)(1 / (1 - pow(o->beta1, steps))),
-                  .correction2 = (float)(1 / (1 - pow(o->beta2, steps))), .grad_scale = (float)grad_scale};
+                  .correction2 = (float)(1 / (1 - pow(o->beta2, steps))),
+                  .grad_scale = (float)grad_scale};
   for (size_t i = 0; i < t->model->list.count; i++) {
     const parameter *p = &t->model->list.items[i];
     s.decay = p->decay ? (float)(rate * o->weight_decay) : 0;
@@ -238,7 +251,8 @@ status alibi_trainer_step(alibi_trainer *t, alibi_train_report *report, alibi_er
   status result = context_check_cancel(t->context, error);
   if (result != ALIBI_OK) return result;
   if (t->model->engines)
-    return fail(error, ALIBI_INVALID, "training step: expected no open session of the model (its weights are about to change)");
+    return fail(error, ALIBI_INVALID,
+                "training step: expected no open session of the model (its weights are about to change)");
   model_unpack(t->model);
   double loss, tokens = (double)(t->sequences * t->length), rate = train_rate(&t->options, t->step);
   result = accumulate(t, &loss, error);

@@ -32,7 +32,8 @@ static method_result method(const char *name, const char *role, int64_t trained,
     curve_point *p = &m.curves[0].points[i];
     p->length = lengths[i];
     p->perplexity = perplexity[i];
-    if (perplexity[i] < 0) snprintf(p->error, sizeof p->error, "position %lld does not exist", (long long)lengths[i]);
+    if (perplexity[i] < 0)
+      snprintf(p->error, sizeof p->error, "position %lld does not exist", (long long)lengths[i]);
   }
   return m;
 }
@@ -53,7 +54,8 @@ static char *answer_of(const method_result *methods, size_t count, char **rival)
   return answer;
 }
 
-static void check_answer(const double (*perplexity)[LENGTHS], const char *const *names, size_t count, const char *expected)
+static void check_answer(const double (*perplexity)[LENGTHS], const char *const *names, size_t count,
+                         const char *expected)
 {
   method_result methods[4];
   for (size_t i = 0; i < count; i++) methods[i] = method(names[i], "method", 64, perplexity[i]);
@@ -65,8 +67,10 @@ static void check_answer(const double (*perplexity)[LENGTHS], const char *const 
 static void flat_worse_and_unable(void **unused)
 {
   (void)unused;
-  check_answer((const double[][LENGTHS]){{30, 30.1, 30.2}, {20, 50, 40}, {40, -1, -1}}, (const char *[]){"alibi", "rope", "learned"}, 3,
-               "Trained at 64 tokens, ALiBi keeps the perplexity of the training length up to 256 tokens (at most 1 % worse anywhere); "
+  check_answer((const double[][LENGTHS]){{30, 30.1, 30.2}, {20, 50, 40}, {40, -1, -1}},
+               (const char *[]){"alibi", "rope", "learned"}, 3,
+               "Trained at 64 tokens, ALiBi keeps the perplexity of the training length up to 256 tokens (at most "
+               "1 % worse anywhere); "
                "RoPE (2.50 times at 128) gets worse beyond it; learned cannot go beyond 64. "
                "At the training length itself RoPE is best (perplexity 20.00).");
 }
@@ -80,7 +84,8 @@ static void level_methods_are_named_together(void **unused)
                "At the training length itself T5 and none are best, within 1 % of each other (perplexity 30.00).");
 }
 
-/* A perplexity that overflows is the worst there is, and one that is missing at the training length proves nothing. */
+/* A perplexity that overflows is the worst there is, and one that is missing at the training length proves
+ * nothing. */
 static void what_is_not_finite_is_not_flat(void **unused)
 {
   (void)unused;
@@ -96,18 +101,25 @@ static void rival_is_asked_at_its_own_length(void **unused)
   method_result methods[] = {method("alibi", "method", 64, (const double[]){30, 30, 30}),
                              method("sinusoidal", "rival", 256, (const double[]){60, 50, 33})};
   char *rival, *answer = answer_of(methods, 2, &rival);
-  assert_non_null(strstr(rival, "Tested at 256 tokens, ALiBi trained at 64 reads 30.00 and sinusoidal trained at 256 reads 33.00: "
-                                "ALiBi wins on this text by 10.0 %."));
+  assert_non_null(strstr(
+      rival, "Tested at 256 tokens, ALiBi trained at 64 reads 30.00 and sinusoidal trained at 256 reads 33.00: "
+             "ALiBi wins on this text by 10.0 %."));
   free(rival);
   free(answer);
 }
 
-/* Two entries side by side take as long as one; with evaluation at no cost the steps follow from the speed alone. */
+/* Two entries side by side take as long as one; with evaluation at no cost the steps follow from the speed alone.
+ */
 static void steps_fill_the_minutes(void **unused)
 {
   (void)unused;
   static study_plan plan;
-  plan = (study_plan){.entry_count = 2, .length_count = 1, .protocol_count = 1, .jobs = 2, .lengths = {64}, .valid_tokens = 10000,
+  plan = (study_plan){.entry_count = 2,
+                      .length_count = 1,
+                      .protocol_count = 1,
+                      .jobs = 2,
+                      .lengths = {64},
+                      .valid_tokens = 10000,
                       .settings = {.minutes = 1, .max_targets = 1000, .fixed_targets = 1000}};
   plan.train.batch_tokens = 1000;
   snprintf(plan.protocols[0], sizeof plan.protocols[0], "nonoverlapping");
@@ -128,8 +140,8 @@ static void steps_fill_the_minutes(void **unused)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(flat_worse_and_unable),           cmocka_unit_test(level_methods_are_named_together),
-      cmocka_unit_test(what_is_not_finite_is_not_flat),  cmocka_unit_test(rival_is_asked_at_its_own_length),
+      cmocka_unit_test(flat_worse_and_unable),          cmocka_unit_test(level_methods_are_named_together),
+      cmocka_unit_test(what_is_not_finite_is_not_flat), cmocka_unit_test(rival_is_asked_at_its_own_length),
       cmocka_unit_test(steps_fill_the_minutes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
