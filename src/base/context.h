@@ -11,6 +11,7 @@ struct kernel_table; /* kernel/kernel.h */
 
 struct alibi_context {
   int threads;
+  double worth_a_team; /* multiply-adds from which on work is shared among the threads; tests of threads set 0 */
   const struct kernel_table *kernel;
   atomic_int cancelled;
   alibi_log_function log;

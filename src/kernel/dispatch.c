@@ -17,6 +17,10 @@ typedef struct isa_row {
 
 enum { ISA_COUNT = sizeof rows / sizeof rows[0] };
 
+/* Some 40 microseconds of one thread.  Decoding with 128 to 1024 channels, a second thread gained or changed nothing from 1e6
+ * on; at 3e5 it made models of 128 channels up to three times slower on a busy machine. */
+enum { WORTH_A_TEAM = 2000000 };
+
 size_t kernel_table_count(void)
 {
   return ISA_COUNT;
@@ -85,6 +89,7 @@ status alibi_context_new(const alibi_context_options *options, alibi_context **c
   result = memory_new(context, 1, sizeof **context, "a context", error);
   if (result != ALIBI_OK) return result;
   (*context)->threads = defaults.threads ? defaults.threads : system_processors();
+  (*context)->worth_a_team = WORTH_A_TEAM;
   (*context)->kernel = table;
   (*context)->log = defaults.log;
   (*context)->log_user = defaults.log_user;

@@ -1,9 +1,9 @@
 /* Attention over all segments and heads.  Forward: an item is one tile of queries of one head of one segment.  Backward: an
  * item is one key-value head of one segment, so that each gradient of a key has one owner and a fixed order. */
-#include <omp.h>
 #include <string.h>
 
 #include "op/op.h"
+#include "op/team.h"
 
 static attention_head head_of(const op_attention *a, const attention_segment *s, size_t h)
 {
@@ -44,9 +44,7 @@ void op_attention_forward(alibi_context *context, const op_workspace *work, cons
   size_t tiles = 0;
   for (size_t s = 0; s < a->segment_count; s++) tiles = tiles_of(&a->segments[s]) > tiles ? tiles_of(&a->segments[s]) : tiles;
   size_t items = a->segment_count * a->heads * tiles;
-  int threads = op_threads(context, items, 2 * operations(a));
-#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
-  for (size_t item = 0; item < items; item++) {
+  OP_FOR_ITEMS(context, dynamic, items, 2 * operations(a), {
     const attention_segment *s = &a->segments[item / tiles / a->heads];
     size_t start = (tiles - 1 - item % tiles) * ATTENTION_BLOCK; /* the longest first */
     if (start >= s->rows) continue;
@@ -56,8 +54,8 @@ void op_attention_forward(alibi_context *context, const op_workspace *work, cons
     head.q += start * head.q_stride;
     head.out += start * head.out_stride;
     if (head.lse) head.lse += start * head.lse_stride;
-    k->attention_forward(&head, work->scratch + (size_t)omp_get_thread_num() * work->scratch_floats);
-  }
+    k->attention_forward(&head, work->scratch + worker * work->scratch_floats);
+  });
 }
 
 /* The heads of one group share keys: they run in order within one item. */
@@ -84,15 +82,13 @@ void op_attention_backward(alibi_context *context, const op_workspace *work, con
 {
   const kernel_table *k = context->kernel;
   size_t items = a->segment_count * a->kv_heads;
-  int threads = op_threads(context, items, 5 * operations(a));
-#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
-  for (size_t item = 0; item < items; item++)
-    backward_group(k, a, item / a->kv_heads, item % a->kv_heads,
-                   work->scratch + (size_t)omp_get_thread_num() * work->scratch_floats);
+  OP_FOR_ITEMS(context, dynamic, items, 5 * operations(a), {
+    backward_group(k, a, item / a->kv_heads, item % a->kv_heads, work->scratch + worker * work->scratch_floats);
+  });
   if (!a->table_grad) return;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-  for (size_t h = 0; h < a->heads; h++)
+  size_t length = a->table_length;
+  OP_FOR_ITEMS(context, static, a->heads, (double)(a->segment_count * a->heads * length), {
     for (size_t s = 0; s < a->segment_count; s++)
-      k->add(a->table_length, a->table_partials + (s * a->heads + h) * a->table_length,
-             a->table_grad + h * a->table_length);
+      k->add(length, a->table_partials + (s * a->heads + item) * length, a->table_grad + item * length);
+  });
 }

@@ -13,15 +13,6 @@
 #include "base/context.h"
 #include "kernel/kernel.h"
 
-/* Threads for `items` pieces of work of `operations` multiply-adds or so together: starting a team costs some
- * microseconds, so small work runs on the calling thread.  No bits depend on it. */
-static inline int op_threads(const alibi_context *context, size_t items, double operations)
-{
-  const double WORTH_A_TEAM = 2e6;
-  if (operations < WORTH_A_TEAM || items <= 1) return 1;
-  return items < (size_t)context->threads ? (int)items : context->threads;
-}
-
 typedef enum matrix_type { MATRIX_F32 } matrix_type;
 
 /* A weight: [rows, columns], row r at data + r * stride.  `packed` are its panels for x W^T (op_pack_weight), or NULL. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "op/op.h"
+#include "op/team.h"
 
 enum { ROW_BLOCK = 32, COLUMN_BLOCK = 64, FLAT_BLOCK = 16384 };
 
@@ -22,10 +23,8 @@ static span block_at(size_t n, size_t block, size_t item)
   return (span){start, n - start < block ? n - start : block};
 }
 
-#define PARALLEL_FOR_(text) _Pragma(#text)
-#define PARALLEL_FOR(items, numbers)                                                                         \
-  PARALLEL_FOR_(omp parallel for num_threads(op_threads(context, items, 16.0 * (double)(numbers))))          \
-  for (size_t item = 0; item < (items); item++)
+/* An exponential or a square root for each of `numbers`, or little but memory: 16 multiply-adds. */
+#define FOR_BLOCKS(items, numbers, ...) OP_FOR_ITEMS(context, static, items, 16.0 * (double)(numbers), __VA_ARGS__)
 
 void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns, const float *x,
                      size_t x_stride, const float *gain, const float *shift, float *y, size_t y_stride,
@@ -33,8 +32,7 @@ void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t grou
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK);
-  PARALLEL_FOR(items, rows * groups * columns)
-  {
+  FOR_BLOCKS(items, rows * groups * columns, {
     span b = block_at(rows, ROW_BLOCK, item);
     if (groups == 1) {
       norm_shape s = {b.count, columns, x_stride, y_stride, n.epsilon, n.centre};
@@ -46,7 +44,7 @@ void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t grou
     for (size_t r = b.start; r < b.start + b.count; r++)
       k->norm_forward(&s, x + r * x_stride, gain, shift, y + r * y_stride, mean ? mean + r * groups : NULL,
                       rstd ? rstd + r * groups : NULL);
-  }
+  });
 }
 
 void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
@@ -55,8 +53,7 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK), column_items = count_blocks(columns, COLUMN_BLOCK);
-  PARALLEL_FOR(items, rows * groups * columns)
-  {
+  FOR_BLOCKS(items, rows * groups * columns, {
     span b = block_at(rows, ROW_BLOCK, item);
     if (groups == 1) {
       norm_shape s = {b.count, columns, x_stride, dy_stride, n.epsilon, n.centre};
@@ -68,10 +65,9 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
     for (size_t r = b.start; r < b.start + b.count; r++)
       k->norm_backward(&s, x + r * x_stride, gain, mean + r * groups, rstd + r * groups, dy + r * dy_stride,
                        dx + r * x_stride);
-  }
+  });
   if (!dgain && !dshift) return;
-  PARALLEL_FOR(column_items, rows * groups * columns)
-  {
+  FOR_BLOCKS(column_items, rows * groups * columns, {
     span b = block_at(columns, COLUMN_BLOCK, item);
     size_t to = b.start + b.count;
     if (groups == 1) {
@@ -83,48 +79,44 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
     for (size_t r = 0; r < rows; r++)
       k->norm_backward_gain(&s, b.start, to, x + r * x_stride, mean + r * groups, rstd + r * groups,
                             dy + r * dy_stride, dgain, dshift);
-  }
+  });
 }
 
 void op_activation_forward(alibi_context *context, activation_kind kind, size_t n, const float *x, float *y)
 {
   size_t items = count_blocks(n, FLAT_BLOCK);
-  PARALLEL_FOR(items, n)
-  {
+  FOR_BLOCKS(items, n, {
     span b = block_at(n, FLAT_BLOCK, item);
     context->kernel->activation_forward(kind, b.count, x + b.start, y + b.start);
-  }
+  });
 }
 
 void op_activation_backward(alibi_context *context, activation_kind kind, size_t n, const float *x, const float *dy,
                             float *dx)
 {
   size_t items = count_blocks(n, FLAT_BLOCK);
-  PARALLEL_FOR(items, n)
-  {
+  FOR_BLOCKS(items, n, {
     span b = block_at(n, FLAT_BLOCK, item);
     context->kernel->activation_backward(kind, b.count, x + b.start, dy + b.start, dx + b.start);
-  }
+  });
 }
 
 void op_copy(alibi_context *context, size_t n, const float *x, float *y)
 {
   size_t items = count_blocks(n, FLAT_BLOCK);
-  PARALLEL_FOR(items, n)
-  {
+  FOR_BLOCKS(items, n, {
     span b = block_at(n, FLAT_BLOCK, item);
     memcpy(y + b.start, x + b.start, b.count * sizeof *y);
-  }
+  });
 }
 
 void op_add(alibi_context *context, size_t n, const float *x, float *y)
 {
   size_t items = count_blocks(n, FLAT_BLOCK);
-  PARALLEL_FOR(items, n)
-  {
+  FOR_BLOCKS(items, n, {
     span b = block_at(n, FLAT_BLOCK, item);
     context->kernel->add(b.count, x + b.start, y + b.start);
-  }
+  });
 }
 
 void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
@@ -132,8 +124,7 @@ void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, 
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK);
-  PARALLEL_FOR(items, rows * channels)
-  {
+  FOR_BLOCKS(items, rows * channels, {
     span b = block_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++) {
       float *row = x + r * channels;
@@ -141,7 +132,7 @@ void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, 
       if (scale != 1) k->scale(channels, scale, row);
       if (position) k->add(channels, position + positions[r] * channels, row);
     }
-  }
+  });
 }
 
 void op_embedding_backward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
@@ -149,15 +140,14 @@ void op_embedding_backward(alibi_context *context, size_t rows, size_t channels,
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(channels, COLUMN_BLOCK);
-  PARALLEL_FOR(items, rows * channels)
-  {
+  FOR_BLOCKS(items, rows * channels, {
     span b = block_at(channels, COLUMN_BLOCK, item);
     for (size_t r = 0; r < rows; r++) {
       const float *row = dx + r * channels + b.start;
       k->add_scaled(b.count, scale, row, dtable + tokens[r] * channels + b.start);
       if (dposition) k->add(b.count, row, dposition + positions[r] * channels + b.start);
     }
-  }
+  });
 }
 
 void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_size, size_t rotary,
@@ -166,24 +156,22 @@ void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_si
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK), half = rotary / 2;
-  PARALLEL_FOR(items, rows * heads * rotary)
-  {
+  FOR_BLOCKS(items, rows * heads * rotary, {
     span b = block_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++)
       for (size_t h = 0; h < heads; h++)
         k->rotate(half, cosine + positions[r] * half, sine + positions[r] * half, inverse,
                   x + r * stride + h * head_size);
-  }
+  });
 }
 
 void op_cross_entropy(alibi_context *context, size_t rows, size_t vocabulary, const float *logits,
                       const uint32_t *targets, float weight, float *losses, float *dlogits)
 {
-  PARALLEL_FOR(rows, rows * vocabulary)
-  {
+  FOR_BLOCKS(rows, rows * vocabulary, {
     float *d = dlogits ? dlogits + item * vocabulary : NULL;
     context->kernel->cross_entropy(vocabulary, logits + item * vocabulary, targets[item], weight, losses + item, d);
-  }
+  });
 }
 
 /* Partial sums of fixed blocks, added in order. */
@@ -194,11 +182,10 @@ double op_sum_squares(alibi_context *context, size_t n, const float *x)
   for (size_t start = 0; start < n; start += (size_t)BATCH * FLAT_BLOCK) {
     size_t left = n - start < (size_t)BATCH * FLAT_BLOCK ? n - start : (size_t)BATCH * FLAT_BLOCK;
     size_t items = count_blocks(left, FLAT_BLOCK);
-    PARALLEL_FOR(items, left)
-    {
+    FOR_BLOCKS(items, left, {
       span b = block_at(left, FLAT_BLOCK, item);
       partial[item] = context->kernel->sum_squares(b.count, x + start + b.start);
-    }
+    });
     for (size_t i = 0; i < items; i++) total += partial[i];
   }
   return total;
@@ -208,9 +195,8 @@ void op_adamw(alibi_context *context, size_t n, const adamw_step *step, const fl
               float *v)
 {
   size_t items = count_blocks(n, FLAT_BLOCK);
-  PARALLEL_FOR(items, n)
-  {
+  FOR_BLOCKS(items, n, {
     span b = block_at(n, FLAT_BLOCK, item);
     context->kernel->adamw(b.count, step, grad + b.start, value + b.start, m + b.start, v + b.start);
-  }
+  });
 }

@@ -14,6 +14,7 @@
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
 #include "golden/model_figures.h"
+#include "threads.h"
 
 enum {
   CASES = sizeof golden_cases / sizeof golden_cases[0],
@@ -177,6 +178,7 @@ static void check_all_cases(const char *isa, int threads)
   options.threads = threads;
   running = isa;
   expect_ok(alibi_context_new(&options, &context, &error));
+  threads_share_all_work(context);
   for (size_t i = 0; i < CASES; i++) {
     char name[128];
     snprintf(name, sizeof name, "%s, %s", golden_cases[i].name, isa);

@@ -14,6 +14,7 @@
 #include "evaluate/statistics.h"
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
+#include "threads.h"
 #include "unit/scratch.h"
 
 enum { VOCABULARY = 37, TEXT = 3000 };
@@ -223,6 +224,7 @@ static alibi_context *make_context(int threads)
   alibi_context_options_init(&options);
   options.threads = threads;
   assert_int_equal(alibi_context_new(&options, &context, NULL), ALIBI_OK);
+  threads_share_all_work(context);
   return context;
 }
 

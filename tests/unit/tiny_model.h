@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "kernel/kernel.h"
 #include "model/model.h"
+#include "threads.h"
 
 static inline alibi_context *tiny_context(const char *isa, int threads)
 {
@@ -17,6 +18,7 @@ static inline alibi_context *tiny_context(const char *isa, int threads)
   options.isa = isa;
   options.threads = threads;
   assert_int_equal(alibi_context_new(&options, &context, NULL), ALIBI_OK);
+  threads_share_all_work(context);
   return context;
 }
 

@@ -1,0 +1,617 @@
+/* Every operation of op/op.h: the same bits on 1, 2, 3 and 5 threads, on shapes that are cut into several items with odd ends.
+ *
+ * The kernels run through a spy: a table that notes how large a team calls it, and now and then lets a thread sleep, so that
+ * items end in another order each time.  What two items both add to, or what is summed as items happen to end, then shows in
+ * the bits.  Where one kernel call can do the whole, the items are also held against that call. */
+#include <math.h>
+#include <omp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/random.h"
+#include "op/op.h"
+#include "op/team.h"
+
+#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
+
+#include "threads.h"
+
+/* ---- the spy ---- */
+
+static const kernel_table *real;
+static kernel_table spy;
+static atomic_int largest_team, calls;
+
+static void note(void)
+{
+  int team = omp_get_num_threads(), seen = atomic_load(&largest_team);
+  while (team > seen && !atomic_compare_exchange_weak(&largest_team, &seen, team)) continue;
+  if (team > 1 && random_below(1, 1, (uint64_t)atomic_fetch_add(&calls, 1), 8) == 0)
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+#define SPY(name, parameters, arguments)                                                                      \
+  static void spy_##name parameters                                                                           \
+  {                                                                                                           \
+    note();                                                                                                   \
+    real->name arguments;                                                                                     \
+  }
+
+SPY(pack, (size_t i, size_t n, const float *b, size_t is, size_t cs, float *p), (i, n, b, is, cs, p))
+SPY(matmul,
+    (size_t r, size_t n, size_t i, const float *a, size_t rs, size_t is, const float *p, float *c, size_t cs, bool add),
+    (r, n, i, a, rs, is, p, c, cs, add))
+SPY(attention_forward, (const attention_head *h, float *scratch), (h, scratch))
+SPY(attention_backward, (const attention_head *h, float *scratch), (h, scratch))
+SPY(norm_forward,
+    (const norm_shape *s, const float *x, const float *gain, const float *shift, float *y, float *mean, float *rstd),
+    (s, x, gain, shift, y, mean, rstd))
+SPY(norm_backward,
+    (const norm_shape *s, const float *x, const float *gain, const float *mean, const float *rstd, const float *dy,
+     float *dx),
+    (s, x, gain, mean, rstd, dy, dx))
+SPY(norm_backward_gain,
+    (const norm_shape *s, size_t from, size_t to, const float *x, const float *mean, const float *rstd, const float *dy,
+     float *dgain, float *dshift),
+    (s, from, to, x, mean, rstd, dy, dgain, dshift))
+SPY(activation_forward, (activation_kind kind, size_t n, const float *x, float *y), (kind, n, x, y))
+SPY(activation_backward, (activation_kind kind, size_t n, const float *x, const float *dy, float *dx),
+    (kind, n, x, dy, dx))
+SPY(add, (size_t n, const float *x, float *y), (n, x, y))
+SPY(add_scaled, (size_t n, float scale, const float *x, float *y), (n, scale, x, y))
+SPY(scale, (size_t n, float scale, float *y), (n, scale, y))
+SPY(rotate, (size_t half, const float *cosine, const float *sine, bool inverse, float *x),
+    (half, cosine, sine, inverse, x))
+SPY(cross_entropy, (size_t n, const float *x, size_t target, float weight, float *loss, float *d),
+    (n, x, target, weight, loss, d))
+SPY(adamw, (size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v),
+    (n, step, grad, value, m, v))
+
+static double spy_sum_squares(size_t n, const float *x)
+{
+  note();
+  return real->sum_squares(n, x);
+}
+
+static alibi_context *spied_context(int threads)
+{
+  alibi_context *context;
+  alibi_context_options options;
+  alibi_context_options_init(&options);
+  options.threads = threads;
+  assert_int_equal(alibi_context_new(&options, &context, NULL), ALIBI_OK);
+  real = context->kernel;
+  spy = *real;
+  spy.pack = spy_pack;
+  spy.matmul = spy_matmul;
+  spy.attention_forward = spy_attention_forward;
+  spy.attention_backward = spy_attention_backward;
+  spy.norm_forward = spy_norm_forward;
+  spy.norm_backward = spy_norm_backward;
+  spy.norm_backward_gain = spy_norm_backward_gain;
+  spy.activation_forward = spy_activation_forward;
+  spy.activation_backward = spy_activation_backward;
+  spy.add = spy_add;
+  spy.add_scaled = spy_add_scaled;
+  spy.scale = spy_scale;
+  spy.rotate = spy_rotate;
+  spy.cross_entropy = spy_cross_entropy;
+  spy.sum_squares = spy_sum_squares;
+  spy.adamw = spy_adamw;
+  context->kernel = &spy;
+  atomic_store(&largest_team, 0);
+  return context;
+}
+
+/* ---- numbers ---- */
+
+enum { FLOATS_MAX = 64 };
+
+static float *all_floats[FLOATS_MAX];
+static size_t all_count;
+
+/* Of no more bytes than asked for, so that a sanitizer sees what lies beyond. */
+static float *floats(size_t n)
+{
+  assert_true(all_count < FLOATS_MAX);
+  float *x = calloc(n ? n : 1, sizeof *x);
+  assert_non_null(x);
+  return all_floats[all_count++] = x;
+}
+
+/* The same numbers, of both signs and many magnitudes, for the same seed. */
+static float *numbers(size_t n, uint64_t seed)
+{
+  float *x = floats(n);
+  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+  for (size_t i = 0; i < n; i++) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    x[i] = (float)((double)(state >> 11) * 0x1p-52 - 1);
+  }
+  return x;
+}
+
+static void free_floats(void)
+{
+  while (all_count) free(all_floats[--all_count]);
+}
+
+static op_workspace workspace(const alibi_context *context, size_t panels, size_t head_size)
+{
+  size_t scratch = head_size ? real->attention_scratch(head_size) : 0;
+  return (op_workspace){floats(panels), floats((size_t)context->threads * scratch), scratch};
+}
+
+/* What a run produced, one piece after another. */
+enum { PIECES_MAX = 16 };
+
+typedef struct results {
+  const void *piece[PIECES_MAX];
+  size_t bytes[PIECES_MAX], count;
+} results;
+
+static void result_bytes(results *r, const void *piece, size_t bytes)
+{
+  assert_true(r->count < PIECES_MAX);
+  r->piece[r->count] = piece;
+  r->bytes[r->count++] = bytes;
+}
+
+static void result(results *r, const float *piece, size_t n)
+{
+  result_bytes(r, piece, n * sizeof *piece);
+}
+
+static void expect_same(const char *what, const float *found, const float *expected, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    if (memcmp(found + i, expected + i, sizeof *found) != 0)
+      fail_msg("%s: element %zu of %zu: expected the bits of one kernel call, %a, found %a", what, i, n,
+               (double)expected[i], (double)found[i]);
+}
+
+/* Runs `operation` on 1 thread, then on more, several times each. */
+static void same_bits(void (*operation)(alibi_context *context, results *r), bool calls_kernels)
+{
+  static const int teams[] = {1, 2, 3, 5};
+  enum { REPEATS = 3 };
+  char *first[PIECES_MAX] = {NULL};
+  size_t pieces = 0;
+  for (size_t t = 0; t < sizeof teams / sizeof teams[0]; t++)
+    for (size_t repeat = 0; repeat < (teams[t] == 1 ? 1 : REPEATS); repeat++) {
+      alibi_context *context = spied_context(teams[t]);
+      threads_share_all_work(context);
+      results r = {.count = 0};
+      operation(context, &r);
+      if (calls_kernels) assert_int_equal(atomic_load(&largest_team), teams[t]);
+      if (!pieces) {
+        for (; pieces < r.count; pieces++) {
+          first[pieces] = malloc(r.bytes[pieces]);
+          assert_non_null(first[pieces]);
+          memcpy(first[pieces], r.piece[pieces], r.bytes[pieces]);
+        }
+      }
+      assert_int_equal(r.count, pieces);
+      for (size_t i = 0; i < pieces; i++)
+        if (memcmp(first[i], r.piece[i], r.bytes[i]) != 0) fail_msg("result %zu: other bits on %d threads", i, teams[t]);
+      free_floats();
+      alibi_context_free(context);
+    }
+  for (size_t i = 0; i < pieces; i++) free(first[i]);
+}
+
+/* ---- linear ---- */
+
+/* Rows and columns beyond one and two blocks; strides wider than the rows. */
+enum { ROWS = 401, IN = 300, OUT = 531, X_STRIDE = IN + 3, Y_STRIDE = OUT + 5 };
+
+static void linear_forward(alibi_context *context, results *r)
+{
+  size_t panel_floats = op_panel_floats(context, IN, OUT), y_floats = ROWS * Y_STRIDE;
+  op_workspace work = workspace(context, panel_floats, 0);
+  float *x = numbers(ROWS * X_STRIDE, 1), *w = numbers(OUT * IN, 2), *bias = numbers(OUT, 3);
+  float *y = numbers(y_floats, 4), *added = numbers(y_floats, 4), *packed = floats(panel_floats);
+  float *y_packed = numbers(y_floats, 4), *whole = numbers(y_floats, 4);
+  matrix m = matrix_f32(w, OUT, IN);
+  op_linear_forward(context, &work, ROWS, x, X_STRIDE, &m, NULL, y, Y_STRIDE, false);
+  op_linear_forward(context, &work, ROWS, x, X_STRIDE, &m, bias, added, Y_STRIDE, true);
+  op_pack_weight(context, &m, packed);
+  m.packed = packed;
+  op_linear_forward(context, &work, ROWS, x, X_STRIDE, &m, bias, y_packed, Y_STRIDE, false);
+  result(r, y, y_floats);
+  result(r, added, y_floats);
+  result(r, y_packed, y_floats);
+
+  float *panels = floats(panel_floats);
+  real->pack(IN, OUT, w, 1, IN, panels);
+  expect_same("panels", packed, panels, panel_floats);
+  real->matmul(ROWS, OUT, IN, x, X_STRIDE, 1, panels, whole, Y_STRIDE, false);
+  expect_same("x w^T", y, whole, y_floats);
+}
+
+static void linear_backward(alibi_context *context, results *r)
+{
+  op_workspace work = workspace(context, op_linear_panel_floats(context, ROWS, OUT, IN), 0);
+  float *x = numbers(ROWS * X_STRIDE, 1), *w = numbers(OUT * IN, 2), *dy = numbers(ROWS * Y_STRIDE, 3);
+  float *dx = numbers(ROWS * X_STRIDE, 4), *dw = numbers(OUT * IN, 5), *dbias = numbers(OUT, 6);
+  float *whole_dx = numbers(ROWS * X_STRIDE, 4), *whole_dw = numbers(OUT * IN, 5), *sums = numbers(OUT, 6);
+  matrix m = matrix_f32(w, OUT, IN);
+  op_linear_backward(context, &work, ROWS, x, X_STRIDE, &m, dy, Y_STRIDE, dx, X_STRIDE, dw, dbias);
+  result(r, dx, ROWS * X_STRIDE);
+  result(r, dw, OUT * IN);
+  result(r, dbias, OUT);
+
+  float *panels = floats(op_linear_panel_floats(context, ROWS, OUT, IN));
+  norm_shape s = {.rows = ROWS, .columns = OUT, .in_stride = Y_STRIDE, .out_stride = Y_STRIDE};
+  real->pack(OUT, IN, w, IN, 1, panels);
+  real->matmul(ROWS, IN, OUT, dy, Y_STRIDE, 1, panels, whole_dx, X_STRIDE, false);
+  real->pack(ROWS, IN, x, X_STRIDE, 1, panels);
+  real->matmul(OUT, IN, ROWS, dy, 1, Y_STRIDE, panels, whole_dw, IN, true);
+  real->norm_backward_gain(&s, 0, OUT, NULL, NULL, NULL, dy, NULL, sums);
+  expect_same("dy w", dx, whole_dx, ROWS * X_STRIDE);
+  expect_same("dy^T x", dw, whole_dw, OUT * IN);
+  expect_same("column sums", dbias, sums, OUT);
+}
+
+static void linear(void **unused)
+{
+  (void)unused;
+  same_bits(linear_forward, true);
+  same_bits(linear_backward, true);
+}
+
+/* ---- norms, rows of channels ---- */
+
+/* Groups of channels on their own (norms of q and k) and the whole row, of more columns than one block. */
+static void norm_of(alibi_context *context, results *r, bool centre, size_t groups)
+{
+  enum { COLUMNS = 150 };
+  size_t width = groups * COLUMNS, stride = width + 7, n = ROWS * stride;
+  op_norm norm = {centre, 1e-5f};
+  float *x = numbers(n, 1), *gain = numbers(COLUMNS, 2), *shift = numbers(COLUMNS, 3), *y = numbers(n, 4);
+  float *mean = floats(ROWS * groups), *rstd = floats(ROWS * groups), *dy = numbers(n, 5), *dx = numbers(n, 6);
+  float *dgain = numbers(COLUMNS, 7), *dshift = numbers(COLUMNS, 8), *whole = numbers(n, 4), *whole_dx = numbers(n, 6);
+  op_norm_forward(context, norm, ROWS, groups, COLUMNS, x, stride, gain, shift, y, stride, mean, rstd);
+  op_norm_backward(context, norm, ROWS, groups, COLUMNS, x, stride, gain, mean, rstd, dy, stride, dx, dgain, dshift);
+  result(r, y, n);
+  result(r, mean, ROWS * groups);
+  result(r, rstd, ROWS * groups);
+  result(r, dx, n);
+  result(r, dgain, COLUMNS);
+  result(r, dshift, COLUMNS);
+  for (size_t g = 0; g < groups; g++) {
+    norm_shape s = {ROWS, COLUMNS, stride, stride, norm.epsilon, centre};
+    float *means = floats(ROWS), *rstds = floats(ROWS);
+    real->norm_forward(&s, x + g * COLUMNS, gain, shift, whole + g * COLUMNS, means, rstds);
+    real->norm_backward(&s, x + g * COLUMNS, gain, means, rstds, dy + g * COLUMNS, whole_dx + g * COLUMNS);
+  }
+  expect_same("y of a norm", y, whole, n);
+  expect_same("dx of a norm", dx, whole_dx, n);
+}
+
+static void layer_norm(alibi_context *context, results *r)
+{
+  norm_of(context, r, true, 1);
+}
+
+static void grouped_norm(alibi_context *context, results *r)
+{
+  norm_of(context, r, false, 3);
+}
+
+/* Few tokens in many rows: each row of the gradient is added to often, in an order that matters. */
+static void embedding(alibi_context *context, results *r)
+{
+  enum { CHANNELS = 200, TOKENS = 11, POSITIONS = 17 };
+  float *table = numbers(TOKENS * CHANNELS, 1), *position = numbers(POSITIONS * CHANNELS, 2);
+  float *x = floats(ROWS * CHANNELS), *plain = floats(ROWS * CHANNELS), *dx = numbers(ROWS * CHANNELS, 3);
+  float *dtable = numbers(TOKENS * CHANNELS, 4), *dposition = numbers(POSITIONS * CHANNELS, 5);
+  uint32_t tokens[ROWS];
+  size_t positions[ROWS];
+  for (size_t i = 0; i < ROWS; i++) {
+    tokens[i] = (uint32_t)random_below(6, 1, i, TOKENS);
+    positions[i] = i % POSITIONS;
+  }
+  op_embedding_forward(context, ROWS, CHANNELS, tokens, positions, 1.5f, table, position, x);
+  op_embedding_forward(context, ROWS, CHANNELS, tokens, NULL, 1, table, NULL, plain);
+  op_embedding_backward(context, ROWS, CHANNELS, tokens, positions, 1.5f, dx, dtable, dposition);
+  for (size_t i = 0; i < ROWS; i++)
+    expect_same("a row of the embedding", plain + i * CHANNELS, table + tokens[i] * CHANNELS, CHANNELS);
+  result(r, x, ROWS * CHANNELS);
+  result(r, plain, ROWS * CHANNELS);
+  result(r, dtable, TOKENS * CHANNELS);
+  result(r, dposition, POSITIONS * CHANNELS);
+}
+
+static void rotate(alibi_context *context, results *r)
+{
+  enum { HEADS = 3, SIZE = 20, ROTARY = 14, STRIDE = HEADS * SIZE + 3, POSITIONS = 29 };
+  float *cosine = numbers(POSITIONS * ROTARY / 2, 1), *sine = numbers(POSITIONS * ROTARY / 2, 2);
+  float *x = numbers(ROWS * STRIDE, 3), *back = numbers(ROWS * STRIDE, 4);
+  size_t positions[ROWS];
+  for (size_t i = 0; i < ROWS; i++) positions[i] = i * 7 % POSITIONS;
+  op_rotate(context, ROWS, HEADS, SIZE, ROTARY, positions, cosine, sine, false, x, STRIDE);
+  op_rotate(context, ROWS, HEADS, SIZE, ROTARY, positions, cosine, sine, true, back, STRIDE);
+  result(r, x, ROWS * STRIDE);
+  result(r, back, ROWS * STRIDE);
+}
+
+static void cross_entropy(alibi_context *context, results *r)
+{
+  enum { VOCABULARY = 501 };
+  float *logits = numbers(ROWS * VOCABULARY, 1), *losses = floats(ROWS), *without = floats(ROWS);
+  uint32_t targets[ROWS];
+  for (size_t i = 0; i < ROWS; i++) targets[i] = (uint32_t)random_below(2, 1, i, VOCABULARY);
+  op_cross_entropy(context, ROWS, VOCABULARY, logits, targets, 0.25f, without, NULL);
+  op_cross_entropy(context, ROWS, VOCABULARY, logits, targets, 0.25f, losses, logits);
+  expect_same("losses with gradients", losses, without, ROWS);
+  result(r, losses, ROWS);
+  result(r, logits, ROWS * VOCABULARY);
+}
+
+static void rows_of_channels(void **unused)
+{
+  (void)unused;
+  same_bits(layer_norm, true);
+  same_bits(grouped_norm, true);
+  same_bits(embedding, true);
+  same_bits(rotate, true);
+  same_bits(cross_entropy, true);
+}
+
+/* ---- numbers in a line ---- */
+
+/* Six blocks, the last one short; a sum over more blocks than one batch has. */
+enum { FLAT = 5 * 16384 + 77, SUMMED = 300 * 16384 + 5 };
+
+static void activation(alibi_context *context, results *r)
+{
+  for (activation_kind kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_GELU_TANH; kind++) {
+    float *x = numbers(FLAT, 1), *y = floats(FLAT), *dy = numbers(FLAT, 2), *dx = floats(FLAT), *whole = floats(FLAT);
+    op_activation_forward(context, kind, FLAT, x, y);
+    op_activation_backward(context, kind, FLAT, x, dy, dx);
+    result(r, y, FLAT);
+    result(r, dx, FLAT);
+    real->activation_forward(kind, FLAT, x, whole);
+    expect_same("activation", y, whole, FLAT);
+    real->activation_backward(kind, FLAT, x, dy, whole);
+    expect_same("slope of the activation", dx, whole, FLAT);
+  }
+}
+
+static void add(alibi_context *context, results *r)
+{
+  float *x = numbers(FLAT, 1), *y = numbers(FLAT, 2);
+  op_add(context, FLAT, x, y);
+  result(r, y, FLAT);
+}
+
+static void copy(alibi_context *context, results *r)
+{
+  float *x = numbers(FLAT, 1), *y = floats(FLAT);
+  op_copy(context, FLAT, x, y);
+  expect_same("copy", y, x, FLAT);
+  result(r, y, FLAT);
+}
+
+static void adamw(alibi_context *context, results *r)
+{
+  adamw_step step = {.rate = 0.01f, .decay = 0.001f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f,
+                     .correction1 = 10, .correction2 = 20, .grad_scale = 0.5f};
+  float *grad = numbers(FLAT, 1), *value = numbers(FLAT, 2), *m = numbers(FLAT, 3), *v = numbers(FLAT, 4);
+  float *whole = numbers(FLAT, 2), *whole_m = numbers(FLAT, 3), *whole_v = numbers(FLAT, 4);
+  for (size_t i = 0; i < FLAT; i++) v[i] = whole_v[i] = v[i] * v[i];
+  op_adamw(context, FLAT, &step, grad, value, m, v);
+  real->adamw(FLAT, &step, grad, whole, whole_m, whole_v);
+  expect_same("value of AdamW", value, whole, FLAT);
+  expect_same("m of AdamW", m, whole_m, FLAT);
+  expect_same("v of AdamW", v, whole_v, FLAT);
+  result(r, value, FLAT);
+  result(r, m, FLAT);
+  result(r, v, FLAT);
+}
+
+static double sum;
+
+/* Blocks of very different size: doubles then lose bits, other ones in another order. */
+static void sum_squares(alibi_context *context, results *r)
+{
+  float *x = numbers(SUMMED, 1), scales[33];
+  double expected = 0;
+  for (int i = 0; i < 33; i++) scales[i] = ldexpf(1, i * 10 % 33 - 16);
+  for (size_t i = 0; i < SUMMED; i++) {
+    x[i] *= scales[i / 16384 % 33];
+    expected += (double)x[i] * (double)x[i];
+  }
+  sum = op_sum_squares(context, SUMMED, x);
+  assert_true(fabs(sum - expected) < 1e-5 * expected);
+  result_bytes(r, &sum, sizeof sum);
+}
+
+static void numbers_in_a_line(void **unused)
+{
+  (void)unused;
+  same_bits(activation, true);
+  same_bits(add, true);
+  same_bits(copy, false);
+  same_bits(adamw, true);
+  same_bits(sum_squares, true);
+}
+
+/* ---- attention ---- */
+
+/* Two groups of three heads; sequences of one token, of whole blocks, of more than a block. */
+enum { HEADS = 6, GROUPS = 2, SIZE = 20, SEQUENCES = 6, LONGEST = 200, STRIDE = (HEADS + 2 * GROUPS) * SIZE };
+
+static const size_t lengths[SEQUENCES] = {70, 1, LONGEST, 33, 128, 90};
+
+static size_t sequences_of(attention_segment *segments)
+{
+  size_t rows = 0;
+  for (size_t s = 0; s < SEQUENCES; s++) {
+    segments[s] = (attention_segment){.row = rows, .rows = lengths[s], .keys = lengths[s], .key_row = rows};
+    rows += lengths[s];
+  }
+  return rows;
+}
+
+static op_attention attention_of(bias_kind bias, const float *qkv, float *out, float *lse)
+{
+  return (op_attention){.heads = HEADS, .kv_heads = GROUPS, .head_size = SIZE, .scale = 0.3f, .bias = bias,
+                        .slopes = numbers(HEADS, 2), .table = numbers(HEADS * LONGEST, 3), .table_length = LONGEST,
+                        .segment_count = SEQUENCES, .q = qkv, .k = qkv + HEADS * SIZE,
+                        .v = qkv + (HEADS + GROUPS) * SIZE, .stride = STRIDE, .out = out, .lse = lse};
+}
+
+static void attention_both_ways(alibi_context *context, results *r, bias_kind bias)
+{
+  attention_segment segments[SEQUENCES];
+  size_t rows = sequences_of(segments), n = rows * HEADS * SIZE, table = HEADS * LONGEST;
+  op_workspace work = workspace(context, 0, SIZE);
+  float *out = floats(n), *lse = floats(rows * HEADS), *gradients = numbers(rows * STRIDE, 5);
+  op_attention a = attention_of(bias, numbers(rows * STRIDE, 1), out, lse);
+  a.segments = segments;
+  op_attention_forward(context, &work, &a);
+  a.dout = numbers(n, 4);
+  a.dq = gradients;
+  a.dk = gradients + HEADS * SIZE;
+  a.dv = gradients + (HEADS + GROUPS) * SIZE;
+  if (bias == BIAS_DISTANCE) {
+    a.table_grad = numbers(table, 6);
+    a.table_partials = numbers(SEQUENCES * table, 7); /* what was there does not count */
+  }
+  op_attention_backward(context, &work, &a);
+  result(r, out, n);
+  result(r, lse, rows * HEADS);
+  result(r, gradients, rows * STRIDE);
+  if (bias == BIAS_DISTANCE) {
+    float *before = numbers(table, 6);
+    assert_memory_not_equal(a.table_grad, before, table * sizeof *before);
+    result(r, a.table_grad, table);
+  }
+}
+
+static void attention_plain(alibi_context *context, results *r)
+{
+  attention_both_ways(context, r, BIAS_NONE);
+}
+
+static void attention_slopes(alibi_context *context, results *r)
+{
+  attention_both_ways(context, r, BIAS_SLOPE);
+}
+
+static void attention_table(alibi_context *context, results *r)
+{
+  attention_both_ways(context, r, BIAS_DISTANCE);
+}
+
+/* The last rows of every sequence against keys in blocks, as a session keeps them; then all rows against keys in rows. */
+static void attention_cached(alibi_context *context, results *r)
+{
+  enum { BLOCKS = (LONGEST + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK, BLOCK_FLOATS = ATTENTION_BLOCK * SIZE };
+  static const float *blocks[2][SEQUENCES][GROUPS][BLOCKS];
+  static const float *const *heads[2][SEQUENCES][GROUPS];
+  attention_segment whole[SEQUENCES], tails[SEQUENCES];
+  size_t rows = sequences_of(whole), n = rows * HEADS * SIZE;
+  op_workspace work = workspace(context, 0, SIZE);
+  float *qkv = numbers(rows * STRIDE, 1), *cache = floats((size_t)2 * SEQUENCES * GROUPS * BLOCKS * BLOCK_FLOATS);
+  float *out = floats(n), *expected = floats(n), *lse = floats(rows * HEADS);
+  for (size_t kind = 0; kind < 2; kind++)
+    for (size_t s = 0; s < SEQUENCES; s++)
+      for (size_t g = 0; g < GROUPS; g++) {
+        const float *from = qkv + whole[s].key_row * STRIDE + (HEADS + kind * GROUPS + g) * SIZE;
+        float *to = cache + ((kind * SEQUENCES + s) * GROUPS + g) * BLOCKS * BLOCK_FLOATS;
+        for (size_t j = 0; j < lengths[s]; j++) memcpy(to + j * SIZE, from + j * STRIDE, SIZE * sizeof *to);
+        for (size_t b = 0; b < BLOCKS; b++) blocks[kind][s][g][b] = to + b * BLOCK_FLOATS;
+        heads[kind][s][g] = blocks[kind][s][g];
+      }
+  for (size_t s = 0; s < SEQUENCES; s++) {
+    size_t first = lengths[s] * (s + 1) / (SEQUENCES + 1);
+    tails[s] = (attention_segment){.row = whole[s].row + first, .rows = lengths[s] - first, .first = first,
+                                   .keys = lengths[s], .key_blocks = heads[0][s], .value_blocks = heads[1][s]};
+  }
+  op_attention a = attention_of(BIAS_DISTANCE, qkv, out, NULL);
+  a.segments = tails;
+  op_attention_forward(context, &work, &a);
+  result(r, out, n);
+  a.segments = whole;
+  a.out = expected;
+  a.lse = lse;
+  op_attention_forward(context, &work, &a);
+  for (size_t s = 0; s < SEQUENCES; s++)
+    expect_same("rows on a cache", out + tails[s].row * HEADS * SIZE, expected + tails[s].row * HEADS * SIZE,
+                tails[s].rows * HEADS * SIZE);
+}
+
+static void attention(void **unused)
+{
+  (void)unused;
+  same_bits(attention_plain, true);
+  same_bits(attention_slopes, true);
+  same_bits(attention_table, true);
+  same_bits(attention_cached, true);
+}
+
+/* ---- teams ---- */
+
+static void add_on(int threads, bool share_all, size_t n, int team)
+{
+  alibi_context *context = spied_context(threads);
+  if (share_all) threads_share_all_work(context);
+  op_add(context, n, numbers(n, 1), numbers(n, 2));
+  assert_int_equal(atomic_load(&largest_team), team);
+  free_floats();
+  alibi_context_free(context);
+}
+
+static void large_work_has_a_team_and_small_work_none(void **unused)
+{
+  (void)unused;
+  add_on(2, false, 3 * 16384, 1);
+  add_on(2, true, 3 * 16384, 2);
+  add_on(2, false, SUMMED, 2);
+  add_on(5, true, 3 * 16384, 5); /* not 3: the runtime would end two threads, and make them again */
+  add_on(5, true, 16384, 1);     /* one item */
+  add_on(1, true, SUMMED, 1);
+}
+
+/* Within a region of the caller's own, where the thread's number is the caller's: the scratch is that of one thread. */
+static void a_caller_may_be_in_a_team(void **unused)
+{
+  (void)unused;
+  alibi_context *context = spied_context(1);
+  attention_segment segments[SEQUENCES];
+  size_t n = sequences_of(segments) * HEADS * SIZE;
+  op_workspace work = workspace(context, 0, SIZE);
+  float *out = floats(n), *expected = floats(n);
+  op_attention a = attention_of(BIAS_SLOPE, numbers(n / HEADS / SIZE * STRIDE, 1), expected, NULL);
+  a.segments = segments;
+  op_attention_forward(context, &work, &a);
+  a.out = out;
+  work.scratch_floats = (size_t)1 << 50; /* the next thread's: far away */
+#pragma omp parallel num_threads(3)
+  if (omp_get_thread_num() == 2) op_attention_forward(context, &work, &a);
+  expect_same("in a team", out, expected, n);
+  free_floats();
+  alibi_context_free(context);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(linear),
+      cmocka_unit_test(rows_of_channels),
+      cmocka_unit_test(numbers_in_a_line),
+      cmocka_unit_test(attention),
+      cmocka_unit_test(large_work_has_a_team_and_small_work_none),
+      cmocka_unit_test(a_caller_may_be_in_a_team),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
