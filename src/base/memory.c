@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system.h"
+
+enum { LARGE_BLOCK = 16 << 20 };
+
 size_t size_mul(size_t a, size_t b)
 {
   size_t product;
@@ -30,7 +34,9 @@ status memory_new(void *pointer_out, size_t count, size_t size, const char *what
   void **pointer = pointer_out;
   size_t bytes = size_round_up(size_mul(count, size), MEMORY_ALIGNMENT);
   if (bytes == 0) bytes = MEMORY_ALIGNMENT;
-  *pointer = bytes > PTRDIFF_MAX ? NULL : aligned_alloc(MEMORY_ALIGNMENT, bytes);
+  /* A large block is zeroed, and so made real, at once; asking first turns the end of the memory into a sentence. */
+  bool asks_too_much = bytes > PTRDIFF_MAX || (bytes >= LARGE_BLOCK && bytes > system_available_memory());
+  *pointer = asks_too_much ? NULL : aligned_alloc(MEMORY_ALIGNMENT, bytes);
   if (!*pointer) return fail(error, ALIBI_FAILED, "not enough memory for %s (%zu x %zu bytes)", what, count, size);
   memset(*pointer, 0, bytes);
   return ALIBI_OK;

@@ -16,7 +16,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -215,6 +219,8 @@ status replace_commit(replace_file *r, alibi_error *error)
   bool failed_before = ferror(r->stream) != 0;
   errno = 0;
   bool written = fflush(r->stream) == 0 && (!r->temporary || fsync(fileno(r->stream)) == 0);
+  /* The reason of the write that failed is gone; one byte more meets it again. */
+  if (failed_before && written && write(fileno(r->stream), "", 1) < 0) written = false;
   int number = errno;
   if (fclose(r->stream) != 0 && written) {
     written = false;
@@ -265,9 +271,12 @@ status directory_make(const char *path, alibi_error *error)
     }
     char kept = *end;
     *end = '\0';
-    if (mkdir(part, 0777) != 0 && !path_is_directory(part)) {
-      result = path_exists(part) ? fail(error, ALIBI_FAILED, "%s: expected a directory, found a file", part)
-                                 : fail_errno(error, ALIBI_FAILED, "%s: cannot create the directory", part);
+    int number = mkdir(part, 0777) == 0 ? 0 : errno;
+    if (number && !path_is_directory(part)) {
+      bool other = path_exists(part);
+      errno = number;
+      result = other ? fail(error, ALIBI_FAILED, "%s: expected a directory, found a file", part)
+                     : fail_errno(error, ALIBI_FAILED, "%s: cannot create the directory", part);
       break;
     }
     *end = kept;
@@ -438,4 +447,62 @@ void system_processor_name(char *name, size_t size)
     break;
   }
   if (file) fclose(file);
+}
+
+/* "name: 123 kB" of a file such as /proc/meminfo; or, without a name, the file's only number.  -1: not there. */
+static double read_number(const char *path, const char *name)
+{
+  char line[256];
+  double value = -1;
+  size_t length = name ? strlen(name) : 0;
+  FILE *file = fopen(path, "r");
+  while (file && value < 0 && fgets(line, sizeof line, file)) {
+    if (name && (strncmp(line, name, length) != 0 || !strchr(": ", line[length]))) continue;
+    char *end, *start = line + length + (name != NULL);
+    value = strtod(start, &end);
+    if (end == start) value = -1;
+  }
+  if (file) fclose(file);
+  return value;
+}
+
+size_t system_available_memory(void)
+{
+  double available = 1024 * read_number("/proc/meminfo", "MemAvailable");
+  double limit = read_number("/sys/fs/cgroup/memory.max", NULL);
+  if (limit > 0) {
+    /* Pages of files that nobody maps are given back when needed. */
+    double used = read_number("/sys/fs/cgroup/memory.current", NULL) - read_number("/sys/fs/cgroup/memory.stat", "inactive_file");
+    if (available < 0 || limit - used < available) available = limit - used;
+  }
+  return available < 0 ? SIZE_MAX : (size_t)available;
+}
+
+status file_move(const char *from, const char *to, alibi_error *error)
+{
+  return rename(from, to) == 0 ? ALIBI_OK : fail_errno(error, ALIBI_FAILED, "%s: cannot move it to %s", from, to);
+}
+
+status file_lock(const char *path, const char *what, int *lock, alibi_error *error)
+{
+  *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (*lock < 0) return fail_errno(error, ALIBI_FAILED, "%s: cannot write", path);
+  if (flock(*lock, LOCK_EX | LOCK_NB) == 0) return ALIBI_OK;
+  status result = errno == EWOULDBLOCK ? fail(error, ALIBI_FAILED, "%s: another process is at work there", what)
+                                       : fail_errno(error, ALIBI_FAILED, "%s: cannot be locked", path);
+  close(*lock);
+  *lock = -1;
+  return result;
+}
+
+void file_unlock(int lock)
+{
+  if (lock >= 0) close(lock);
+}
+
+void system_end_with_parent(void)
+{
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+#endif
 }

@@ -15,6 +15,9 @@ double system_seconds(void);
 double system_cpu_seconds(void);
 size_t system_peak_memory(void);
 int system_processors(void); /* those this process may run on */
+/* Bytes that can still be had without driving the machine, or this process's control group, out of memory; SIZE_MAX
+ * where the system does not say. */
+size_t system_available_memory(void);
 
 /* A whole file, read-only.  data is never NULL for an open file; size 0 is legal.  A pipe is read to its end.
  * The file must not shrink while it is mapped. */
@@ -44,6 +47,14 @@ void replace_abandon(replace_file *r);
 status file_write_atomic(const char *path, const void *data, size_t size, alibi_error *error);
 
 status directory_make(const char *path, alibi_error *error); /* with parents; existing is fine */
+/* Renames a file, replacing what is there. */
+status file_move(const char *from, const char *to, alibi_error *error);
+
+/* Takes the lock of `path` (a file, made where it is missing) for this process; it is given back by file_unlock or with the process's
+ * end.  Where another process has it: ALIBI_FAILED, "<what>: another process is at work there". */
+status file_lock(const char *path, const char *what, int *lock, alibi_error *error);
+void file_unlock(int lock);
+
 bool path_exists(const char *path);
 bool path_is_directory(const char *path);
 /* "a/b" from "a" and "b"; malloc'd, NULL when memory is out. */
@@ -73,6 +84,9 @@ void child_interrupt(const child_process *child); /* SIGINT */
 void descriptors_wait(const int *descriptors, size_t count, double seconds, bool *ready);
 /* Reads what is there: bytes read, 0 at the end, -1 when interrupted or failed. */
 long descriptor_read(int descriptor, void *buffer, size_t size);
+
+/* Asks the system to end this process (SIGTERM) when its parent ends. */
+void system_end_with_parent(void);
 
 /* A stream that writes to an open descriptor, NULL where it is not open. */
 FILE *descriptor_stream(int descriptor);

@@ -140,7 +140,7 @@ static void print_text(char *text)
   free(text);
 }
 
-static void print_results(const study_results *results, const char *protocol)
+static void print_results(const study_results *results, const char *protocol, bool written)
 {
   int columns = terminal_columns(stdout, 100);
   progress_clear();
@@ -153,7 +153,8 @@ static void print_results(const study_results *results, const char *protocol)
   print_text(results_costs(results));
   printf("\n%s\n", results->answer);
   if (results->rival_answer) printf("\n%s\n", results->rival_answer);
-  printf("\nThe report: %s/report.html (also results.json, results.csv, curves.svg, curves.png)\n", out);
+  if (written)
+    printf("\nThe report: %s/report.html (also results.json, results.csv, curves.svg, curves.png)\n", out);
 }
 
 static void print_json(const study_results *results)
@@ -200,7 +201,8 @@ static status study_run_command(command_line *line, alibi_error *error)
   result = study_run(context, &request, &results, error);
   if (results.method_count && output.json) print_json(&results);
   else if (results.method_count)
-    print_results(&results, results.methods[0].curve_count ? results.methods[0].curves[0].protocol : "");
+    print_results(&results, results.methods[0].curve_count ? results.methods[0].curves[0].protocol : "",
+                  result == ALIBI_OK || result == ALIBI_CANCELLED);
 done:
   study_results_free(&results);
   cli_context_free(context);

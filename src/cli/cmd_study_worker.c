@@ -15,9 +15,9 @@ static status study_worker_run(command_line *line, alibi_error *error)
   if (line->operand_count != 2)
     RAISE(error, ALIBI_INVALID, "study_worker: expected a study's directory and an entry, found %zu operands",
           line->operand_count);
+  cli_stay_for_signals();
   TRY(cli_context(&context, error));
   result = study_worker(context, line->operands[0], line->operands[1], error);
-  if (result == ALIBI_CANCELLED && error) error->message[0] = '\0'; /* the parent says it, once */
 done:
   cli_context_free(context);
   return result;

@@ -229,9 +229,9 @@ static json_node *test_node(const training *t)
 extern const command command_train;
 
 /* train.json: every setting, and what came of it. */
-static status write_record(const training *t, alibi_error *error)
+static status write_record(const training *t, const char *folder, alibi_error *error)
 {
-  char *path = path_join(out, "train.json"), *text = command_line_text(t->line, &command_train);
+  char *path = path_join(folder, "train.json"), *text = command_line_text(t->line, &command_train);
   json_node *root = node_new_object(), *texts = node_new_array(), *settings = node_new_object();
   alibi_model *model = alibi_trainer_model(t->trainer);
   for (size_t i = 0; i < t->line->operand_count; i++) node_append_text(texts, t->line->operands[i]);
@@ -268,16 +268,38 @@ static status write_record(const training *t, alibi_error *error)
   return result;
 }
 
+static status move_into_place(const char *folder, const char *name, alibi_error *error)
+{
+  char *from = path_join(folder, name), *to = path_join(out, name);
+  status result =
+      from && to ? file_move(from, to, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
+  free(to);
+  free(from);
+  return result;
+}
+
+/* All files are complete in a folder beside before the first of the old ones is replaced: a full disk costs
+ * nothing. */
 static status write_model(training *t, alibi_error *error)
 {
-  char *path = path_join(out, "tokenizer.json");
+  static const char *const names[] = {"tokenizer.json", "model.safetensors", "config.json", "train.json"};
+  char *folder = path_join(out, ".new"), *path = folder ? path_join(folder, names[0]) : NULL;
   status result;
   if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+  TRY(directory_make(folder, error));
   TRY(alibi_tokenizer_save(t->data.tokenizer, path, error));
-  TRY(alibi_model_save(alibi_trainer_model(t->trainer), out, error));
-  TRY(write_record(t, error));
+  TRY(alibi_model_save(alibi_trainer_model(t->trainer), folder, error));
+  TRY(write_record(t, folder, error));
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) TRY(move_into_place(folder, names[i], error));
 done:
+  for (size_t i = 0; folder && result != ALIBI_OK && i < sizeof names / sizeof names[0]; i++) {
+    char *left = path_join(folder, names[i]);
+    if (left) remove(left);
+    free(left);
+  }
+  if (folder) remove(folder);
   free(path);
+  free(folder);
   return result;
 }
 
@@ -296,7 +318,7 @@ static status test_model(training *t, alibi_error *error)
                                  t->data.token_bytes, &options, &t->test, error);
   progress_end(item, NULL);
   if (result != ALIBI_OK) t->test.size = 0;
-  return result == ALIBI_OK ? write_record(t, error) : result;
+  return result == ALIBI_OK ? write_record(t, out, error) : result;
 }
 
 /* Ctrl-C.  What was trained is kept, unless a model that lies there already would be lost for it. */
@@ -338,6 +360,7 @@ static status train_run(command_line *line, alibi_error *error)
   TRY(model_options_take_method(&model_settings, model_settings.config.position, error));
   TRY(model_options_check(line, &model_settings, is_used, error));
   TRY(alibi_model_config_check(&model_settings.config, error));
+  TRY(train_check_batch(&t.options, model_settings.config.train_length, error));
   TRY(cli_context(&t.context, error));
   if (!own.dry_run) TRY(try_writing(error));
   TRY(read_texts(&t, error));

@@ -44,10 +44,17 @@ bool cli_interrupted(void)
   return signals_seen != 0;
 }
 
+static volatile sig_atomic_t stays;
+
+void cli_stay_for_signals(void)
+{
+  stays = 1;
+}
+
 static void on_signal(int number)
 {
   (void)number;
-  if (signals_seen) _Exit(130);
+  if (signals_seen && !stays) _Exit(130);
   signals_seen = 1;
   if (interruptible) alibi_context_cancel(interruptible);
 }

@@ -17,6 +17,9 @@ bool cli_quiet(void);
 status cli_context(alibi_context **context, alibi_error *error);
 void cli_context_free(alibi_context *context);
 
+/* From now on a second signal does not end the program: for a child that gets the terminal's Ctrl-C and its parent's. */
+void cli_stay_for_signals(void);
+
 /* Was SIGINT or SIGTERM received since cli_context? */
 bool cli_interrupted(void);
 

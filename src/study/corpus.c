@@ -71,7 +71,7 @@ done:
   return result;
 }
 
-status study_corpus_make(const study_request *request, study_plan *plan, alibi_error *error)
+status study_corpus_read(const study_request *request, study_plan *plan, dataset *data, alibi_error *error)
 {
   dataset_request wanted = {.texts = request->texts,
                             .text_count = request->text_count,
@@ -79,33 +79,36 @@ status study_corpus_make(const study_request *request, study_plan *plan, alibi_e
                             .held_out = request->settings.held_out,
                             .tokenizer = plan->settings.bytes ? "bytes" : NULL,
                             .vocabulary = (uint32_t)plan->settings.vocabulary};
-  dataset data = {0};
-  char *path = NULL;
   status result;
-  TRY(dataset_make(&wanted, &data, error));
+  TRY(dataset_make(&wanted, data, error));
   for (size_t i = 0; i < plan->entry_count; i++)
-    plan->entries[i].model.vocabulary = alibi_tokenizer_vocabulary(data.tokenizer);
-  plan->train_tokens = (int64_t)data.train_count;
-  plan->valid_tokens = (int64_t)data.valid_count;
+    plan->entries[i].model.vocabulary = alibi_tokenizer_vocabulary(data->tokenizer);
+  plan->train_tokens = (int64_t)data->train_count;
+  plan->valid_tokens = (int64_t)data->valid_count;
   TRY(check_lengths(request, plan, error));
-  TRY(directory_make(request->directory, error));
-  TRY(study_path(request->directory, "study.json", NULL, &path, error));
-  remove(path); /* an old plan must not meet a new corpus */
-  free(path);
-  path = NULL;
-  TRY(write_ids(request->directory, "train.tokens", data.train, data.train_count, error));
-  TRY(write_ids(request->directory, "valid.tokens", data.valid, data.valid_count, error));
-  TRY(study_path(request->directory, "tokenizer.json", NULL, &path, error));
-  TRY(alibi_tokenizer_save(data.tokenizer, path, error));
-  TRY(describe(request, plan, &data, error));
+  TRY(describe(request, plan, data, error));
 done:
-  free(path);
-  dataset_free(&data);
   return result;
 }
 
-static status open_ids(const char *directory, const char *name, int64_t expected, mapped_file *file,
-                       const uint32_t **ids, size_t *count, alibi_error *error)
+status study_corpus_write(const char *directory, const dataset *data, alibi_error *error)
+{
+  char *plan_path = NULL, *path = NULL;
+  status result;
+  TRY(study_path(directory, "study.json", NULL, &plan_path, error));
+  remove(plan_path); /* an old plan must not meet a new corpus */
+  TRY(write_ids(directory, "train.tokens", data->train, data->train_count, error));
+  TRY(write_ids(directory, "valid.tokens", data->valid, data->valid_count, error));
+  TRY(study_path(directory, "tokenizer.json", NULL, &path, error));
+  TRY(alibi_tokenizer_save(data->tokenizer, path, error));
+done:
+  free(path);
+  free(plan_path);
+  return result;
+}
+
+static status open_ids(const char *directory, const char *name, int64_t expected, int64_t vocabulary,
+                       mapped_file *file, const uint32_t **ids, size_t *count, alibi_error *error)
 {
   char *path = NULL;
   status result;
@@ -116,6 +119,10 @@ static status open_ids(const char *directory, const char *name, int64_t expected
           (long long)expected, file->size);
   *ids = (const uint32_t *)(const void *)file->data;
   *count = (size_t)expected;
+  for (size_t i = 0; i < *count; i++)
+    if ((*ids)[i] >= (uint64_t)vocabulary)
+      RAISE(error, ALIBI_BAD_INPUT, "%s: token %zu: expected an id below the vocabulary of %lld, found %u", path,
+            i, (long long)vocabulary, (*ids)[i]);
 done:
   free(path);
   return result;
@@ -127,10 +134,10 @@ status study_corpus_open(const char *directory, const study_plan *plan, study_co
   alibi_tokenizer *tokenizer = NULL;
   status result;
   *corpus = (study_corpus){0};
-  TRY(open_ids(directory, "train.tokens", plan->train_tokens, &corpus->train_file, &corpus->train,
-               &corpus->train_count, error));
-  TRY(open_ids(directory, "valid.tokens", plan->valid_tokens, &corpus->valid_file, &corpus->valid,
-               &corpus->valid_count, error));
+  TRY(open_ids(directory, "train.tokens", plan->train_tokens, plan->entries[0].model.vocabulary,
+               &corpus->train_file, &corpus->train, &corpus->train_count, error));
+  TRY(open_ids(directory, "valid.tokens", plan->valid_tokens, plan->entries[0].model.vocabulary,
+               &corpus->valid_file, &corpus->valid, &corpus->valid_count, error));
   TRY(study_path(directory, "tokenizer.json", NULL, &path, error));
   TRY(alibi_tokenizer_open(path, &tokenizer, error));
   uint32_t vocabulary = alibi_tokenizer_vocabulary(tokenizer);

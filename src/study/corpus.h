@@ -5,10 +5,14 @@
 
 #include "base/system.h"
 #include "study/study_plan.h"
+#include "train/dataset.h"
 
-/* Splits, trains the tokenizer on the training part, encodes, writes; fills the plan's counts, vocabulary and
- * sentence. ALIBI_BAD_INPUT where a text is empty or too short for the plan. */
-status study_corpus_make(const study_request *request, study_plan *plan, alibi_error *error);
+/* Splits the texts, trains the tokenizer on the training part, encodes; fills the plan's counts, vocabulary and
+ * sentence. ALIBI_BAD_INPUT where a text is empty or too short for the plan.  Nothing is written. */
+status study_corpus_read(const study_request *request, study_plan *plan, dataset *data, alibi_error *error);
+
+/* Into the study's directory, after taking an old study.json away. */
+status study_corpus_write(const char *directory, const dataset *data, alibi_error *error);
 
 typedef struct study_corpus {
   mapped_file train_file, valid_file;

@@ -16,7 +16,7 @@
 #include "study/study_plan.h"
 #include "train/trainer.h"
 
-enum { LINE_SIZE = 512, MAX_JOBS = 64 };
+enum { LINE_SIZE = 1200, MAX_JOBS = 64 };
 
 typedef struct study {
   alibi_context *context;
@@ -25,6 +25,7 @@ typedef struct study {
   study_plan *plan;
   int next_item;
   bool done[STUDY_MAX_ENTRIES];
+  int lock; /* of the directory, against a second study in it */
 } study;
 
 /* A child and the progress line that comes out of it. */
@@ -35,6 +36,7 @@ typedef struct running {
   bool used, begun, ended;
   char unit[32], line[LINE_SIZE];
   size_t filled;
+  char failure[LINE_SIZE]; /* the child's sentence */
 } running;
 
 static void note(const study *s, const char *sentence)
@@ -42,14 +44,15 @@ static void note(const study *s, const char *sentence)
   if (s->request->observer.note) s->request->observer.note(s->request->observer.user, sentence);
 }
 
-/* "P <done> <total> <unit> <text>".  A child goes through phases of different units; each is an item of its own.
- */
+/* "P <done> <total> <unit> <text>", or "E <sentence>".  A child goes through phases of different units; each is an
+ * item of its own. */
 static void take_line(study *s, running *r, const char *label)
 {
   const study_observer *o = &s->request->observer;
   double done, total;
   char unit[32];
   int start = 0;
+  if (strncmp(r->line, "E ", 2) == 0) snprintf(r->failure, sizeof r->failure, "%s", r->line + 2);
   if (sscanf(r->line, "P %lf %lf %31s %n", &done, &total, unit, &start) < 3 || start == 0) return;
   if (!r->begun || strcmp(unit, r->unit) != 0) {
     if (r->begun && o->end) o->end(o->user, r->item, NULL);
@@ -114,10 +117,12 @@ static status finish_child(study *s, running *r, const char *label, alibi_error 
   snprintf(summary, sizeof summary, "%s: done", label);
   if (r->begun && o->end) o->end(o->user, r->item, ended.exit_code == 0 ? summary : NULL);
   if (ended.exit_code == 130 || context_cancelled(s->context)) return fail(error, ALIBI_CANCELLED, "interrupted");
-  if (ended.exit_code != 0)
-    return fail(error, ALIBI_FAILED, "study: '%s' failed (exit code %d, its message is above)", label,
-                ended.exit_code);
-  return ALIBI_OK;
+  if (ended.exit_code == 0) return ALIBI_OK;
+  if (ended.exit_code > 128)
+    return fail(error, ALIBI_FAILED, "%s: ended by signal %d%s; alibi study --resume --out %s goes on", label,
+                ended.exit_code - 128, ended.exit_code == 128 + 9 ? " (out of memory?)" : "", s->directory);
+  status code = ended.exit_code == 3 ? ALIBI_BAD_INPUT : ended.exit_code == 2 ? ALIBI_INVALID : ALIBI_FAILED;
+  return fail(error, code, "%s: %s", label, r->failure[0] ? r->failure : "failed without a word");
 }
 
 static void stop_children(running *children, size_t count)
@@ -190,6 +195,21 @@ done:
   return result;
 }
 
+/* A result that cannot be read is made again. */
+static status check_done(study *s, size_t entry, const char *path)
+{
+  method_result m = {0};
+  alibi_error why = {0};
+  char sentence[1200];
+  s->done[entry] = read_result(s, entry, &m, &why) == ALIBI_OK;
+  method_result_free(&m);
+  if (s->done[entry]) return ALIBI_OK;
+  remove(path);
+  snprintf(sentence, sizeof sentence, "%s (it is made again)", why.message);
+  note(s, sentence);
+  return ALIBI_OK;
+}
+
 /* Which entries have a result already; a study that begins anew forgets them. */
 static status find_done(study *s, alibi_error *error)
 {
@@ -203,7 +223,7 @@ static status find_done(study *s, alibi_error *error)
       remove(path);
       remove(trained);
     }
-    s->done[i] = path_exists(path);
+    if (path_exists(path)) TRY(check_done(s, i, path));
   done:
     free(trained);
     free(path);
@@ -362,6 +382,33 @@ done:
   return result;
 }
 
+static status lock_directory(study *s, alibi_error *error)
+{
+  char *path = NULL;
+  status result;
+  TRY(directory_make(s->directory, error));
+  TRY(study_path(s->directory, ".lock", NULL, &path, error));
+  TRY(file_lock(path, s->directory, &s->lock, error));
+done:
+  free(path);
+  return result;
+}
+
+static status prepare_anew(study *s, alibi_error *error)
+{
+  dataset data = {0};
+  status result;
+  TRY(study_plan_make(s->request, s->plan, error));
+  TRY(study_corpus_read(s->request, s->plan, &data, error));
+  TRY(lock_directory(s, error));
+  TRY(study_corpus_write(s->directory, &data, error));
+  TRY(find_done(s, error));
+  TRY(study_plan_write(s->plan, s->directory, error));
+done:
+  dataset_free(&data);
+  return result;
+}
+
 static status prepare(study *s, alibi_error *error)
 {
   const study_request *q = s->request;
@@ -371,47 +418,70 @@ static status prepare(study *s, alibi_error *error)
   if (q->resume) {
     if (!path_exists(path))
       RAISE(error, ALIBI_BAD_INPUT, "%s: expected a study to go on with, found none", s->directory);
+    TRY(lock_directory(s, error));
     TRY(study_plan_read(s->directory, s->plan, error));
     study_plan_place(s->plan, q->threads);
+    TRY(find_done(s, error));
   } else {
     if (path_exists(path) && !q->overwrite)
       RAISE(error, ALIBI_INVALID, "%s: holds a study already (--resume goes on with it, --overwrite begins anew)",
             s->directory);
-    TRY(study_plan_make(q, s->plan, error));
-    TRY(study_corpus_make(q, s->plan, error)); /* takes an old plan away before it writes */
+    TRY(prepare_anew(s, error));
   }
-  TRY(find_done(s, error));
-  if (!q->resume) TRY(study_plan_write(s->plan, s->directory, error));
   note(s, s->plan->text);
 done:
   free(path);
   return result;
 }
 
+/* Speeds alone, then the entries side by side. */
+static status run_plan(study *s, double start, alibi_error *error)
+{
+  status result = ALIBI_OK;
+  if (!s->plan->measured) {
+    TRY(run_alone(s, "speed", "measuring speed", error));
+    TRY(take_speeds(s, system_seconds() - start, error));
+  }
+  TRY(run_entries(s, error));
+done:
+  return result;
+}
+
+/* A plan that failed before anything was measured would only stand in the way of a better one. */
+static void forget_plan(const study *s)
+{
+  char *path;
+  if (s->plan->measured || s->request->resume ||
+      study_path(s->directory, "study.json", NULL, &path, NULL) != ALIBI_OK)
+    return;
+  remove(path);
+  free(path);
+}
+
 status study_run(alibi_context *context, const study_request *request, study_results *results, alibi_error *error)
 {
-  study s = {.context = context, .request = request, .directory = request->directory};
+  study s = {.context = context, .request = request, .directory = request->directory, .lock = -1};
   double start = system_seconds();
   alibi_error later = {0};
-  status result, reported;
+  size_t finished = 0;
+  status result;
   *results = (study_results){0};
   TRY(memory_new(&s.plan, 1, sizeof *s.plan, "the plan", error));
   TRY(prepare(&s, error));
-  if (!s.plan->measured) {
-    TRY(run_alone(&s, "speed", "measuring speed", error));
-    TRY(take_speeds(&s, system_seconds() - start, error));
-  }
-  result = run_entries(&s, error);
-  size_t finished = 0;
+  result = run_plan(&s, start, error);
   for (size_t i = 0; i < s.plan->entry_count; i++) finished += s.done[i];
-  if (result != ALIBI_OK && finished == 0) goto done;
-  reported = collect(&s, system_seconds() - start, results, result == ALIBI_OK ? error : &later);
-  if (reported == ALIBI_OK) reported = write_report(&s, results, result == ALIBI_OK ? error : &later);
-  if (result == ALIBI_OK) result = reported;
-  else if (result == ALIBI_CANCELLED)
+  if (result != ALIBI_OK && result != ALIBI_CANCELLED && finished == 0) forget_plan(&s);
+  if (result == ALIBI_OK || finished > 0) {
+    alibi_error *e = result == ALIBI_OK ? error : &later;
+    status reported = collect(&s, system_seconds() - start, results, e);
+    if (reported == ALIBI_OK) reported = write_report(&s, results, e);
+    if (result == ALIBI_OK) result = reported;
+  }
+  if (result == ALIBI_CANCELLED)
     fail(error, result, "interrupted: %zu of %zu methods are finished; alibi study --resume --out %s goes on",
          finished, s.plan->entry_count, s.directory);
 done:
+  file_unlock(s.lock);
   if (s.plan) study_plan_free(s.plan);
   memory_free(s.plan);
   return result;

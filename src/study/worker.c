@@ -41,6 +41,14 @@ static void report(worker *w, double done, double total, const char *unit, const
   if (fflush(w->stream) != 0) alibi_context_cancel(w->context); /* the parent is gone */
 }
 
+/* The parent says what went wrong; without a parent it stays in `error` for whoever called. */
+static void report_failure(worker *w, status result, alibi_error *error)
+{
+  if (!w->stream || !error) return;
+  if (result != ALIBI_CANCELLED) fprintf(w->stream, "E %s\n", error->message);
+  if (fflush(w->stream) == 0) error->message[0] = '\0';
+}
+
 /* Steps until a round is full: tokens a second.  The trainer is made anew each round, so that one at a time takes
  * memory. */
 static status time_steps(worker *w, const study_entry *e, double *rate, alibi_error *error)
@@ -214,6 +222,13 @@ done:
   return result;
 }
 
+/* A training that was done before, if it is whole. */
+static bool take_training(worker *w, const char *folder, const char *path, method_result *m, alibi_model **model)
+{
+  if (!path_exists(path)) return false;
+  return read_training(path, m, NULL) == ALIBI_OK && alibi_model_open(w->context, folder, model, NULL) == ALIBI_OK;
+}
+
 /* The time and tokens of all cells together, for the tokens a second. */
 typedef struct testing {
   const study_entry *entry;
@@ -222,7 +237,7 @@ typedef struct testing {
   int64_t tokens, cells_done, cells;
 } testing;
 
-/* What cannot be done (no such positions, not enough memory) is a point with a sentence; only an interrupt ends
+/* What this model cannot do (no such positions, not enough memory) is a point with a sentence; anything else ends
  * the test. */
 static status test_point(worker *w, testing *t, int protocol, const char *extend, int64_t length,
                          curve_point *point, alibi_error *error)
@@ -238,7 +253,7 @@ static status test_point(worker *w, testing *t, int protocol, const char *extend
                          .perplexity = NAN,
                          .standard_error = NAN,
                          .bits_per_byte = NAN};
-  if (result == ALIBI_CANCELLED) {
+  if (result == ALIBI_CANCELLED || result == ALIBI_BAD_INPUT) {
     if (error) *error = why;
     return result;
   }
@@ -312,9 +327,12 @@ static status run_entry(worker *w, const study_entry *entry, alibi_error *error)
   TRY(study_path(w->directory, "methods", entry->label, &folder, error));
   TRY(study_path(folder, "training.json", NULL, &training, error));
   TRY(study_path(folder, "result.json", NULL, &path, error));
-  if (path_exists(training)) TRY(read_training(training, &m, error));
-  else TRY(train_entry(w, entry, folder, training, &m, error));
-  TRY(alibi_model_open(w->context, folder, &t.model, error));
+  if (!take_training(w, folder, training, &m, &t.model)) {
+    method_result_free(&m);
+    m = (method_result){0};
+    TRY(train_entry(w, entry, folder, training, &m, error));
+    TRY(alibi_model_open(w->context, folder, &t.model, error));
+  }
   TRY(test_entry(w, &t, &m, error));
   TRY(write_method(&m, path, error));
 done:
@@ -330,6 +348,7 @@ status study_worker(alibi_context *context, const char *directory, const char *m
 {
   worker w = {.context = context, .directory = directory, .stream = descriptor_stream(STUDY_REPORT_FD)};
   status result;
+  system_end_with_parent();
   TRY(memory_new(&w.plan, 1, sizeof *w.plan, "the plan", error));
   TRY(study_plan_read(directory, w.plan, error));
   TRY(study_corpus_open(directory, w.plan, &w.corpus, error));
@@ -342,6 +361,7 @@ status study_worker(alibi_context *context, const char *directory, const char *m
     TRY(run_entry(&w, entry, error));
   }
 done:
+  if (result != ALIBI_OK) report_failure(&w, result, error);
   if (w.stream) fclose(w.stream);
   study_corpus_close(&w.corpus);
   if (w.plan) study_plan_free(w.plan);
