@@ -21,5 +21,12 @@ if [ -z "$text" ]; then
   fi
 fi
 
+# An interrupted demo goes on; a finished one, or one with other settings, begins anew.
+planned=$(grep -c '"label"' "$out/study.json" 2>/dev/null || true)
+finished=$(find "$out/methods" -name result.json 2>/dev/null | wc -l)
+if [ -z "${TEXT:-}${OPTIONS:-}" ] && [ "${planned:-0}" -gt 0 ] && [ "$finished" -lt "$planned" ]; then
+  exec "$alibi" study --out "$out" --resume
+fi
+
 # shellcheck disable=SC2086  # OPTIONS is a list
 "$alibi" study --out "$out" --overwrite ${OPTIONS:-} "$text"

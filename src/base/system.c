@@ -506,3 +506,11 @@ void system_end_with_parent(void)
   prctl(PR_SET_PDEATHSIG, SIGTERM);
 #endif
 }
+
+void system_restart_with(const char *name, const char *value, char *const argv[])
+{
+  char path[4096];
+  if (getenv(name) || setenv(name, value, 1) != 0) return;
+  system_program_path(path, sizeof path);
+  if (path[0]) execv(path, argv);
+}

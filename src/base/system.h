@@ -94,6 +94,10 @@ FILE *descriptor_stream(int descriptor);
 /* Name of the processor, such as "AMD EPYC"; "" when unknown. */
 void system_processor_name(char *name, size_t size);
 
+/* Starts this program anew with `name` set to `value` in its environment, where it is not set yet; returns only when that is not
+ * needed or not possible. */
+void system_restart_with(const char *name, const char *value, char *const argv[]);
+
 /* Path of the running program (for re-running oneself); "" when unknown. */
 void system_program_path(char *path, size_t size);
 

@@ -1,6 +1,5 @@
 /* Learned absolute positions: a table of L rows, added to the word embedding.  There is no row for position L, so
  * a longer text cannot be read at all: the limit says so instead of inventing rows. */
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -11,8 +10,8 @@ typedef struct learned_options {
 } learned_options;
 
 static const field learned_fields[] = {
-    {"deviation", FIELD_REAL, offsetof(learned_options, deviation), 0, 100, 0, NULL, NULL,
-     "standard deviation of a new table; 0: 1 / sqrt(width), as large as a word"},
+    {"deviation", FIELD_REAL, offsetof(learned_options, deviation), 0, 100, 0.02, NULL, NULL,
+     "standard deviation of a new table"}, /* Radford et al. 2019; 1 / sqrt(width), a word's size, is 5 % worse */
 };
 
 static size_t limit(const position_shape *shape, const void *options)
@@ -31,9 +30,8 @@ static size_t parameters(const position_shape *shape, const void *options, posit
 
 static float initial(const position_shape *shape, const void *options, size_t which, size_t index, double normal)
 {
-  (void)which, (void)index;
-  double deviation = ((const learned_options *)options)->deviation;
-  return (float)((deviation > 0 ? deviation : 1 / sqrt((double)shape->width)) * normal);
+  (void)shape, (void)which, (void)index;
+  return (float)(((const learned_options *)options)->deviation * normal);
 }
 
 static void layout(const position_request *request, position_plan *plan, arena *a)

@@ -136,9 +136,12 @@ static void answer(const study_plan *plan, const study_results *results, sentenc
         results->methods[i].train_length == results->train_length)
       all[count++] = stand(plan, &results->methods[i]);
   if (count == 0) {
-    add(s, "No method was finished.");
+    add(s, "No method is finished.");
     return;
   }
+  if (results->method_count < plan->entry_count)
+    add(s, "Unfinished: this speaks of %zu of the study's %zu trainings only. ", results->method_count,
+        plan->entry_count);
   long long trained = (long long)results->train_length, longest = (long long)study_plan_longest(plan);
   size_t flat = count_of(all, count, is_flat), worse = count_of(all, count, is_worse),
          unable = count_of(all, count, is_unable);
@@ -197,6 +200,22 @@ static void rival(const study_plan *plan, const method_result *a, const method_r
       (double)a->peak_memory_bytes * 1e-6, (double)r->peak_memory_bytes * 1e-6);
 }
 
+/* The study's own command with a rival, into another folder. */
+static void rival_command(const study_plan *plan, long long length, sentence *s)
+{
+  static const char option[] = " --out ", overwrite[] = " --overwrite";
+  char command[1024];
+  snprintf(command, sizeof command, "%s", plan->command);
+  char *unwanted = strstr(command, overwrite);
+  if (unwanted) memmove(unwanted, unwanted + strlen(overwrite), strlen(unwanted + strlen(overwrite)) + 1);
+  const char *out = strstr(command, option);
+  size_t end = out ? (size_t)(out - command) + strlen(option) : 0;
+  if (out) end += strcspn(command + end, " ");
+  if (out) add(s, "%.*s-rival%s", (int)end, command, command + end);
+  else add(s, "%s --out out/study-rival", command);
+  add(s, " --rival-length %lld", length);
+}
+
 status study_answer(const study_plan *plan, study_results *results, alibi_error *error)
 {
   sentence question = {""}, reply = {""}, against = {""}, next = {""};
@@ -209,9 +228,8 @@ status study_answer(const study_plan *plan, study_results *results, alibi_error 
   TRY(give(&reply, &results->answer, error));
   if (a && r) rival(plan, a, r, &against);
   if (against.text[0]) TRY(give(&against, &results->rival_answer, error));
-  if (plan->settings.rival_length == 0) {
-    add(&next, "%s --rival-length %lld%s", plan->command, (long long)results->train_length * 4,
-        strstr(plan->command, " --overwrite") ? "" : " --overwrite");
+  if (plan->settings.rival_length == 0 && results->method_count == plan->entry_count) {
+    rival_command(plan, (long long)results->train_length * 4, &next);
     TRY(give(&next, &results->next_command, error));
   }
 done:

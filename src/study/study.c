@@ -91,8 +91,8 @@ static status start_child(const study *s, const char *mode, running *r, alibi_er
 /* Reads what the children say, for up to half a second; true where a pipe ended. */
 static bool listen(study *s, running *children, size_t count, const char *const *labels)
 {
-  int descriptors[MAX_JOBS];
-  bool ready[MAX_JOBS], ended = false;
+  int descriptors[MAX_JOBS] = {0};
+  bool ready[MAX_JOBS] = {false}, ended = false;
   char buffer[4096];
   for (size_t i = 0; i < count; i++) descriptors[i] = children[i].used ? children[i].child.report : -1;
   descriptors_wait(descriptors, count, 0.5, ready);
@@ -337,23 +337,48 @@ done:
   return result;
 }
 
+/* Wall time over processor time of the training that waited most; about 1 where the machine had nothing else to
+ * do. */
+static double waiting(const study_plan *plan, const study_results *results)
+{
+  double most = 1;
+  for (size_t i = 0; i < results->method_count; i++) {
+    const method_result *m = &results->methods[i];
+    double share = m->train_seconds * (double)plan->threads / m->train_cpu_seconds;
+    if (m->train_seconds > 1 && share > most) most = share;
+  }
+  return most;
+}
+
+static status describe_machine(const study *s, study_results *results, alibi_error *error)
+{
+  const double BUSY = 1.3;
+  const study_plan *plan = s->plan;
+  char sentence[768], processor[256], busy[160] = "";
+  double waited = waiting(plan, results);
+  system_processor_name(processor, sizeof processor);
+  if (waited > BUSY)
+    snprintf(busy, sizeof busy,
+             "; busy with other work too (a training took %.1f times its processor time): speeds are unsure",
+             waited);
+  snprintf(sentence, sizeof sentence,
+           "%s, %d processors, %lld side by side with %lld thread%s each, %s kernels, alibi %s%s", processor,
+           system_processors(), (long long)plan->jobs, (long long)plan->threads, plan->threads == 1 ? "" : "s",
+           alibi_context_isa(s->context), alibi_version(), busy);
+  if (busy[0]) note(s, busy + 2);
+  results->machine = strdup(sentence);
+  return results->machine ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the report");
+}
+
 static status collect(const study *s, double seconds, study_results *results, alibi_error *error)
 {
   const study_plan *plan = s->plan;
-  char machine[512], processor[256];
   status result;
-  system_processor_name(processor, sizeof processor);
-  snprintf(machine, sizeof machine,
-           "%s, %d processors, %lld side by side with %lld thread%s each, %s kernels, alibi %s", processor,
-           system_processors(), (long long)plan->jobs, (long long)plan->threads, plan->threads == 1 ? "" : "s",
-           alibi_context_isa(s->context), alibi_version());
-  results->machine = strdup(machine);
   results->command = strdup(plan->command);
   results->text = strdup(plan->text);
   results->seconds = seconds;
   results->train_length = plan->entries[0].model.train_length;
-  if (!results->machine || !results->command || !results->text)
-    RAISE(error, ALIBI_FAILED, "not enough memory for the report");
+  if (!results->command || !results->text) RAISE(error, ALIBI_FAILED, "not enough memory for the report");
   TRY(describe_settings(s, results, error));
   TRY(memory_new(&results->methods, plan->entry_count, sizeof *results->methods, "the results", error));
   for (size_t i = 0; i < plan->entry_count; i++) {
@@ -363,6 +388,7 @@ static status collect(const study *s, double seconds, study_results *results, al
     m->train_tokens_per_second = plan->entries[i].train_tokens_per_second;
     results->method_count++;
   }
+  TRY(describe_machine(s, results, error));
   TRY(study_answer(plan, results, error));
 done:
   return result;
@@ -394,6 +420,20 @@ done:
   return result;
 }
 
+/* The report of another study must not stand beside this one's plan. */
+static status forget_report(const study *s, alibi_error *error)
+{
+  static const char *const names[] = {"report.html", "results.json", "results.csv", "curves.svg", "curves.png"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    char *path;
+    status result = study_path(s->directory, names[i], NULL, &path, error);
+    if (result != ALIBI_OK) return result;
+    remove(path);
+    free(path);
+  }
+  return ALIBI_OK;
+}
+
 static status prepare_anew(study *s, alibi_error *error)
 {
   dataset data = {0};
@@ -401,6 +441,7 @@ static status prepare_anew(study *s, alibi_error *error)
   TRY(study_plan_make(s->request, s->plan, error));
   TRY(study_corpus_read(s->request, s->plan, &data, error));
   TRY(lock_directory(s, error));
+  TRY(forget_report(s, error));
   TRY(study_corpus_write(s->directory, &data, error));
   TRY(find_done(s, error));
   TRY(study_plan_write(s->plan, s->directory, error));

@@ -42,7 +42,7 @@ static char *answer_of(const method_result *methods, size_t count, char **rival)
 {
   static study_plan plan;
   study_results results = {.train_length = 64, .method_count = count};
-  plan = (study_plan){.length_count = LENGTHS, .protocol_count = 1, .command = "alibi study"};
+  plan = (study_plan){.length_count = LENGTHS, .protocol_count = 1, .entry_count = count, .command = "alibi study"};
   memcpy(plan.lengths, lengths, sizeof lengths);
   snprintf(plan.protocols[0], sizeof plan.protocols[0], "fixed-target");
   assert_int_equal(memory_new(&results.methods, count, sizeof *results.methods, "test", NULL), ALIBI_OK);
