@@ -18,9 +18,9 @@
 #include "study/study_plan.h"
 #include "train/trainer.h"
 
-enum { SPEED_ROUNDS = 5, LOSS_POINTS = 200 };
+enum { SPEED_ROUNDS = 9, LOSS_POINTS = 200 };
 
-static const double SPEED_ROUND_SECONDS = 0.3;
+static const double SPEED_ROUND_SECONDS = 0.35;
 
 typedef struct worker {
   alibi_context *context;
@@ -104,26 +104,49 @@ static int ascending(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Rounds are interleaved over the entries, so that a change of the machine's speed meets all of them; medians are
- * kept. */
+static double median(double *values, size_t count)
+{
+  qsort(values, count, sizeof *values, ascending);
+  return values[count / 2];
+}
+
+/* From speeds by round and entry to one speed an entry: the median of its share of the round's mean, times the
+ * median of these means.  A machine that is slower for a while slows all entries of a round and so leaves the
+ * shares as they are. */
+static void summarise(double rates[SPEED_ROUNDS][STUDY_MAX_ENTRIES], size_t entries, double *speeds)
+{
+  double means[SPEED_ROUNDS], shares[SPEED_ROUNDS];
+  for (int round = 0; round < SPEED_ROUNDS; round++) {
+    means[round] = 0;
+    for (size_t i = 0; i < entries; i++) means[round] += rates[round][i] / (double)entries;
+  }
+  for (size_t i = 0; i < entries; i++) {
+    for (int round = 0; round < SPEED_ROUNDS; round++) shares[round] = rates[round][i] / means[round];
+    speeds[i] = median(shares, SPEED_ROUNDS);
+  }
+  double typical = median(means, SPEED_ROUNDS);
+  for (size_t i = 0; i < entries; i++) speeds[i] *= typical;
+}
+
+/* Rounds over all entries, each begun with another one. */
 static status measure(worker *w, alibi_error *error)
 {
   const study_plan *plan = w->plan;
-  double rates[STUDY_MAX_ENTRIES][SPEED_ROUNDS], total = (double)plan->entry_count * SPEED_ROUNDS, done = 0;
+  double rates[SPEED_ROUNDS][STUDY_MAX_ENTRIES], speeds[STUDY_MAX_ENTRIES];
+  double total = (double)plan->entry_count * SPEED_ROUNDS, done = 0;
   char *path = NULL;
   json_node *root = node_new_object(), *training = node_new_object(), *testing = node_new_array();
   status result;
   node_set(root, "train_tokens_per_second", training);
   node_set(root, "evaluate_seconds", testing);
-  for (int round = 0; round < SPEED_ROUNDS; round++)
-    for (size_t i = 0; i < plan->entry_count; i++) {
-      TRY(time_steps(w, &plan->entries[i], &rates[i][round], error));
+  for (size_t round = 0; round < SPEED_ROUNDS; round++)
+    for (size_t n = 0; n < plan->entry_count; n++) {
+      size_t i = (n + round) % plan->entry_count;
+      TRY(time_steps(w, &plan->entries[i], &rates[round][i], error));
       report(w, ++done, total, "rounds", plan->entries[i].label);
     }
-  for (size_t i = 0; i < plan->entry_count; i++) {
-    qsort(rates[i], SPEED_ROUNDS, sizeof rates[i][0], ascending);
-    node_set_number(training, plan->entries[i].label, rates[i][SPEED_ROUNDS / 2]);
-  }
+  summarise(rates, plan->entry_count, speeds);
+  for (size_t i = 0; i < plan->entry_count; i++) node_set_number(training, plan->entries[i].label, speeds[i]);
   TRY(time_lengths(w, testing, error));
   TRY(study_path(w->directory, "speeds.json", NULL, &path, error));
   TRY(node_write_file(root, path, error));
