@@ -135,24 +135,16 @@ static void formula_at_every_head_size(void **unused)
       }
 }
 
+static void check_gradients(const kernel_table *t, const attention_head *h)
+{
+  attention_head own = *h;
+  check_against_formula(t, &own, true);
+}
+
 static void formula_around_the_tiles(void **unused)
 {
   (void)unused;
-  static const size_t sizes[] = {3, 7, 16, 17, 64, 80, 127, 128};
-  static const size_t shapes[][3] = {{1, 1, 0},     {63, 63, 0},   {64, 64, 0},    {65, 65, 0},   {129, 129, 0},
-                                     {64, 128, 64}, {7, 135, 128}, {30, 100, 70},  {1, 200, 199}, {1, 64, 63},
-                                     {70, 40, 0},   {20, 64, 100}, {130, 300, 17}, {5, 0, 3},     {64, 65, 1}};
-  FOR_EACH_EDGE
-    FOR_EACH_TABLE(t)
-      for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
-        for (int bias = BIAS_NONE; bias <= BIAS_DISTANCE; bias++) {
-          attention_options o = {.queries = shapes[s][0], .keys = shapes[s][1], .first = shapes[s][2],
-                                 .head_size = sizes[(s + (size_t)bias) % 8], .bias = (bias_kind)bias,
-                                 .blocks = (s + (size_t)bias) % 2, .gap = s % 3, .spread = 5};
-          attention_head h = make_head(&o);
-          check_against_formula(t, &h, true);
-          guarded_free();
-        }
+  for_shapes_around_the_tiles(check_gradients);
 }
 
 /* The loss sum(dout * out) of the formula, entirely in double, with one number moved by `by`. */

@@ -62,6 +62,21 @@ static inline void scratch_remove(void)
   scratch_remove_tree(scratch_folder);
 }
 
+/* As cmocka's setup and teardown of a test that needs nothing else. */
+static inline int scratch_setup(void **state)
+{
+  (void)state;
+  scratch_make();
+  return 0;
+}
+
+static inline int scratch_teardown(void **state)
+{
+  (void)state;
+  scratch_remove();
+  return 0;
+}
+
 static inline void scratch_write(const char *path, const void *data, size_t size)
 {
   FILE *file = fopen(path, "wb");

@@ -19,17 +19,8 @@ static alibi_error error;
 
 static int setup(void **unused)
 {
-  (void)unused;
   alibi_error_init(&error);
-  scratch_make();
-  return 0;
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  scratch_remove();
-  return 0;
+  return scratch_setup(unused);
 }
 
 /* `size` bytes drawn from the letters. */
@@ -590,5 +581,5 @@ int main(void)
       cmocka_unit_test(no_truncation_and_no_flipped_byte_crashes),
       cmocka_unit_test(a_missing_file_is_a_sentence),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, setup, scratch_teardown);
 }

@@ -21,13 +21,6 @@ static int setup(void **unused)
   return 0;
 }
 
-static int teardown(void **unused)
-{
-  (void)unused;
-  scratch_remove();
-  return 0;
-}
-
 /* Decodes ids and compares. */
 static void expect_text(const dataset *data, const uint32_t *ids, size_t count, const char *expected, size_t size)
 {
@@ -153,7 +146,7 @@ static void refuses_empty_and_missing(void **unused)
   assert_int_equal(dataset_make(&request, &data, &error), ALIBI_INVALID);
 }
 
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, setup, scratch_teardown)
 
 int main(void)
 {

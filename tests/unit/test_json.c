@@ -17,17 +17,8 @@ static alibi_error error;
 
 static int setup(void **unused)
 {
-  (void)unused;
   alibi_error_init(&error);
-  scratch_make();
-  return 0;
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  scratch_remove();
-  return 0;
+  return scratch_setup(unused);
 }
 
 static json_node *parse(const char *text)
@@ -421,23 +412,23 @@ static void wrong_fields_are_named(void **unused)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(reads_every_kind, setup, teardown),
-      cmocka_unit_test_setup_teardown(absent_and_wrong_kinds_give_the_other_value, setup, teardown),
-      cmocka_unit_test_setup_teardown(refuses_what_is_not_json, setup, teardown),
-      cmocka_unit_test_setup_teardown(every_truncation_is_refused, setup, teardown),
-      cmocka_unit_test_setup_teardown(flipped_bits_do_no_harm, setup, teardown),
-      cmocka_unit_test_setup_teardown(nests_to_64_levels, setup, teardown),
-      cmocka_unit_test_setup_teardown(too_large_integers_become_numbers, setup, teardown),
-      cmocka_unit_test_setup_teardown(large_objects_keep_order_and_find, setup, teardown),
-      cmocka_unit_test_setup_teardown(writes_the_fewest_digits, setup, teardown),
-      cmocka_unit_test_setup_teardown(doubles_survive, setup, teardown),
-      cmocka_unit_test_setup_teardown(comma_locales_change_nothing, setup, teardown),
-      cmocka_unit_test_setup_teardown(texts_are_escaped_and_valid, setup, teardown),
-      cmocka_unit_test_setup_teardown(files_are_indented, setup, teardown),
-      cmocka_unit_test_setup_teardown(memory_that_ran_out_is_remembered, setup, teardown),
-      cmocka_unit_test_setup_teardown(fields_there_and_back, setup, teardown),
-      cmocka_unit_test_setup_teardown(absent_fields_keep_their_value, setup, teardown),
-      cmocka_unit_test_setup_teardown(wrong_fields_are_named, setup, teardown),
+      cmocka_unit_test_setup_teardown(reads_every_kind, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(absent_and_wrong_kinds_give_the_other_value, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(refuses_what_is_not_json, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(every_truncation_is_refused, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(flipped_bits_do_no_harm, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(nests_to_64_levels, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(too_large_integers_become_numbers, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(large_objects_keep_order_and_find, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(writes_the_fewest_digits, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(doubles_survive, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(comma_locales_change_nothing, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(texts_are_escaped_and_valid, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(files_are_indented, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(memory_that_ran_out_is_remembered, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(fields_there_and_back, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(absent_fields_keep_their_value, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(wrong_fields_are_named, setup, scratch_teardown),
   };
   return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

@@ -16,17 +16,8 @@ static alibi_error error;
 
 static int setup(void **unused)
 {
-  (void)unused;
   alibi_error_init(&error);
-  scratch_make();
-  return 0;
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  scratch_remove();
-  return 0;
+  return scratch_setup(unused);
 }
 
 /* Writes prefix, header and `size` bytes of data 0, 1, 2, ...; returns the path. */
@@ -311,14 +302,14 @@ static void damage_is_an_error_or_a_valid_file(void **unused)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(written_is_read_back, setup, teardown),
-      cmocka_unit_test_setup_teardown(no_tensors_are_a_file_too, setup, teardown),
-      cmocka_unit_test_setup_teardown(foreign_headers_are_read, setup, teardown),
-      cmocka_unit_test_setup_teardown(odd_addresses_are_copied, setup, teardown),
-      cmocka_unit_test_setup_teardown(disagreement_is_refused_by_name, setup, teardown),
-      cmocka_unit_test_setup_teardown(absurd_header_sizes_are_refused, setup, teardown),
-      cmocka_unit_test_setup_teardown(writing_refuses_what_could_not_be_read, setup, teardown),
-      cmocka_unit_test_setup_teardown(damage_is_an_error_or_a_valid_file, setup, teardown),
+      cmocka_unit_test_setup_teardown(written_is_read_back, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(no_tensors_are_a_file_too, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(foreign_headers_are_read, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(odd_addresses_are_copied, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(disagreement_is_refused_by_name, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(absurd_header_sizes_are_refused, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(writing_refuses_what_could_not_be_read, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(damage_is_an_error_or_a_valid_file, setup, scratch_teardown),
   };
   return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }

@@ -18,17 +18,8 @@ static alibi_error error;
 
 static int setup(void **unused)
 {
-  (void)unused;
   alibi_error_init(&error);
-  scratch_make();
-  return 0;
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  scratch_remove();
-  return 0;
+  return scratch_setup(unused);
 }
 
 static void maps_a_file(void **unused)
@@ -378,25 +369,25 @@ static void knows_the_process(void **unused)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(maps_a_file, setup, teardown),
-      cmocka_unit_test_setup_teardown(maps_no_directory_device_or_nothing, setup, teardown),
-      cmocka_unit_test_setup_teardown(reads_a_pipe_to_its_end, setup, teardown),
-      cmocka_unit_test_setup_teardown(replaces_only_when_complete, setup, teardown),
-      cmocka_unit_test_setup_teardown(new_file_has_the_usual_mode, setup, teardown),
-      cmocka_unit_test_setup_teardown(full_disk_keeps_the_old_file, setup, teardown),
-      cmocka_unit_test_setup_teardown(device_is_written_in_place, setup, teardown),
-      cmocka_unit_test_setup_teardown(link_stays_a_link, setup, teardown),
-      cmocka_unit_test_setup_teardown(unwritable_places_are_named, setup, teardown),
-      cmocka_unit_test_setup_teardown(directories_with_parents, setup, teardown),
-      cmocka_unit_test_setup_teardown(joins_paths, setup, teardown),
-      cmocka_unit_test_setup_teardown(child_reports_and_ends, setup, teardown),
-      cmocka_unit_test_setup_teardown(missing_program_is_named, setup, teardown),
-      cmocka_unit_test_setup_teardown(unread_report_does_not_hang, setup, teardown),
-      cmocka_unit_test_setup_teardown(siblings_do_not_hold_the_pipe, setup, teardown),
-      cmocka_unit_test_setup_teardown(interrupt_reaches_a_child_of_an_ignorer, setup, teardown),
-      cmocka_unit_test_setup_teardown(signals_lose_no_child, setup, teardown),
-      cmocka_unit_test_setup_teardown(waits_for_descriptors, setup, teardown),
-      cmocka_unit_test_setup_teardown(knows_the_process, setup, teardown),
+      cmocka_unit_test_setup_teardown(maps_a_file, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(maps_no_directory_device_or_nothing, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(reads_a_pipe_to_its_end, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(replaces_only_when_complete, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(new_file_has_the_usual_mode, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(full_disk_keeps_the_old_file, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(device_is_written_in_place, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(link_stays_a_link, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(unwritable_places_are_named, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(directories_with_parents, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(joins_paths, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(child_reports_and_ends, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(missing_program_is_named, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(unread_report_does_not_hang, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(siblings_do_not_hold_the_pipe, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(interrupt_reaches_a_child_of_an_ignorer, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(signals_lose_no_child, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(waits_for_descriptors, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(knows_the_process, setup, scratch_teardown),
   };
   return cmocka_run_group_tests_name("system", tests, NULL, NULL);
 }
