@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "report/drawing.h"
+#include "report/gnuplot.h"
 
 enum { PANELS = 3, WIDTH = 1280, LEGEND_ROW = 27, TITLE_COLUMNS = 88, TITLE_ROW = 27 };
 
@@ -389,71 +390,6 @@ static void add_script(draft *d, const picture *p)
   draft_add(d, "\n  unset multiplot\n  unset output\n}\n");
 }
 
-/* Is this a whole picture?  gnuplot can end well after a full disk. */
-static bool picture_whole(const char *path)
-{
-  mapped_file file;
-  if (mapped_file_open(path, &file, NULL) != ALIBI_OK) return false;
-  bool whole = file.size > 200;
-  if (whole && file.data[0] == 0x89) {
-    whole = memcmp(file.data + file.size - 8, "IEND", 4) == 0;
-  } else if (whole) {
-    size_t end = file.size;
-    while (end > 6 && (file.data[end - 1] == '\n' || file.data[end - 1] == ' ')) end--;
-    whole = memcmp(file.data + end - 6, "</svg>", 6) == 0;
-  }
-  mapped_file_close(&file);
-  return whole;
-}
-
-typedef enum outcome { DRAWN, NOT_DRAWN, NO_GNUPLOT } outcome;
-
-/* Runs gnuplot for one picture.  What it says is kept from the terminal; its first line goes to `said`. */
-static outcome run_gnuplot(const char *script, const char *directory, const char *name, bool plain, char *said,
-                           size_t size)
-{
-  child_process child;
-  child_result ended;
-  size_t used = 0;
-  char *argv[] = {
-      "sh",         "-c",    "exec gnuplot \"$@\" 2>&3", "sh", "-d", "-c", (char *)script, (char *)directory,
-      (char *)name, ".part", plain ? "1" : "0",          NULL};
-  said[0] = '\0';
-  if (child_start(argv, 3, true, &child, NULL) != ALIBI_OK) return NO_GNUPLOT;
-  for (char part[512];;) {
-    long got = descriptor_read(child.report, part, sizeof part);
-    if (got <= 0) break;
-    for (long i = 0; i < got; i++)
-      if (used + 1 < size && (used > 0 || (unsigned char)part[i] > ' ')) said[used++] = part[i];
-  }
-  said[used] = '\0';
-  said[strcspn(said, "\n")] = '\0';
-  if (child_wait(&child, &ended, NULL) != ALIBI_OK) return NOT_DRAWN;
-  return ended.exit_code == 127 ? NO_GNUPLOT : ended.exit_code == 0 ? DRAWN : NOT_DRAWN;
-}
-
-/* Draws directory/name, or removes an old one there: it would show other numbers than curves.dat. */
-static outcome draw(const char *script, const char *directory, const char *name, bool plain, char *said,
-                    size_t size)
-{
-  char part_name[64];
-  snprintf(part_name, sizeof part_name, "%s.part", name);
-  char *path = path_join(directory, name), *part = path_join(directory, part_name);
-  outcome drawn = NOT_DRAWN;
-  if (path && part) {
-    drawn = run_gnuplot(script, directory, name, plain, said, size);
-    if (drawn == DRAWN && !picture_whole(part)) drawn = NOT_DRAWN;
-    if (drawn == DRAWN && rename(part, path) != 0) drawn = NOT_DRAWN;
-    if (drawn != DRAWN) {
-      remove(part);
-      remove(path);
-    }
-  }
-  free(path);
-  free(part);
-  return drawn;
-}
-
 status results_write_pictures(const study_results *results, const char *directory, bool *made, alibi_error *error)
 {
   status result = ALIBI_OK;
@@ -472,11 +408,11 @@ status results_write_pictures(const study_results *results, const char *director
   draft_add(&script, "%s%s/curves.gp", directory[0] == '/' ? "" : "./", directory);
   path = draft_take(&script);
   if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the pictures");
-  outcome svg = draw(path, directory, "curves.svg", false, said, sizeof said);
-  if (svg == NOT_DRAWN) RAISE(error, ALIBI_FAILED, "gnuplot could not draw %s/curves.svg: %s", directory, said);
-  if (draw(path, directory, "curves.png", false, said, sizeof said) == NOT_DRAWN)
-    draw(path, directory, "curves.png", true, said, sizeof said);
-  *made = svg == DRAWN;
+  gnuplot_outcome svg = gnuplot_draw(path, directory, "curves.svg", false, said, sizeof said);
+  if (svg == GNUPLOT_FAILED) RAISE(error, ALIBI_FAILED, "gnuplot could not draw %s/curves.svg: %s", directory, said);
+  if (gnuplot_draw(path, directory, "curves.png", false, said, sizeof said) == GNUPLOT_FAILED)
+    gnuplot_draw(path, directory, "curves.png", true, said, sizeof said);
+  *made = svg == GNUPLOT_DRAWN;
 done:
   free(path);
   free(script.data);
