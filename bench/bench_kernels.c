@@ -8,7 +8,7 @@
 #include "kernel/kernel.h"
 
 /* A little more than a power of two: buffers at equal places of their pages would wait for each other's stores. */
-enum { FLOATS = (1 << 18) + 272, BUFFERS = 8, ROWS = 256 };
+enum { FLOATS = (1 << 18) + 272, BUFFERS = 8, ROWS = 256, MOST_KEYS = 1024 };
 
 typedef struct kernels_case {
   const kernel_table *t;
@@ -33,14 +33,21 @@ static attention_head head_of(const kernels_case *k)
                           .v = k->x[2],
                           .q_stride = k->d,
                           .k_stride = k->d,
+                          .v_stride = k->d,
+                          .proof = {.log_tolerance = -INFINITY},
                           .out = k->x[3],
                           .out_stride = k->d,
                           .lse = k->x[7] + FLOATS / 2 + FLOATS / 4,
-                          .lse_stride = 1,
+                          .row_stride = 1,
                           .dout = k->x[0],
+                          .dout_stride = k->d,
+                          .delta = k->x[7] + FLOATS / 2 + FLOATS / 4 + MOST_KEYS,
                           .dq = k->x[4],
                           .dk = k->x[5],
-                          .dv = k->x[6]};
+                          .dv = k->x[6],
+                          .dq_stride = k->d,
+                          .dk_stride = k->d,
+                          .dv_stride = k->d};
 }
 
 static void attention_forward(void *user)
@@ -54,7 +61,14 @@ static void attention_backward(void *user)
 {
   kernels_case *k = user;
   attention_head h = head_of(k);
-  k->t->attention_backward(&h, k->scratch);
+  size_t blocks = (h.keys + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+  k->t->attention_delta(&h, 0, h.queries, (float *)h.delta);
+  for (size_t block = 0; block < blocks; block++) {
+    k->t->attention_open(&h, block, k->scratch);
+    for (size_t tile = block; tile < blocks; tile++)
+      if (k->t->attention_meet(&h, block, tile, k->scratch)) k->t->attention_give(&h, block, tile, k->scratch);
+    k->t->attention_close(&h, block, k->scratch);
+  }
 }
 
 static norm_shape shape_of(const kernels_case *k)

@@ -1,6 +1,7 @@
-/* Turns and medians.  Processor time, not time on the wall: other programs may take the core in between. */
+/* Turns and medians.  One thread is timed by its processor time: other programs may take the core in between. */
 #include "bench/bench_measure.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 typedef struct peak_row {
   const char *isa;
   double (*run)(size_t rounds);
+  float (*read)(const float *x, size_t n);
 } peak_row;
 
 #include "peak_registry.inc" /* peaks[] */
@@ -16,7 +18,7 @@ typedef struct peak_row {
 /* A turn lasts about this long: longer than the clock's noise, shorter than a change of the machine's speed. */
 static const double turn_seconds = 1e-3;
 
-static double median(double *x, size_t n)
+double bench_median(double *x, size_t n)
 {
   for (size_t i = 1; i < n; i++)
     for (size_t j = i; j > 0 && x[j] < x[j - 1]; j--) {
@@ -24,16 +26,80 @@ static double median(double *x, size_t n)
       x[j] = x[j - 1];
       x[j - 1] = swap;
     }
-  return x[n / 2];
+  return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
-static double peak_speed(const char *isa, size_t rounds)
+double bench_clock(int threads)
+{
+  return threads == 1 ? system_cpu_seconds() : system_seconds();
+}
+
+static const peak_row *peak_of(const char *isa)
 {
   size_t i = 0; /* the reference has no vectors: it is compared with the least of the others */
   for (size_t k = 0; k < sizeof peaks / sizeof peaks[0]; k++)
     if (strcmp(peaks[k].isa, isa) == 0) i = k;
-  double start = system_cpu_seconds(), operations = peaks[i].run(rounds);
+  return &peaks[i];
+}
+
+static double peak_speed(const char *isa, size_t rounds)
+{
+  double start = system_cpu_seconds(), operations = peak_of(isa)->run(rounds);
   return operations / (system_cpu_seconds() - start);
+}
+
+/* Threads that are there already: the clock starts when all have come. */
+static double peak_rounds(const peak_row *peak, int threads, size_t rounds, double *seconds)
+{
+  double operations = 0, start = 0, end = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : operations)
+  {
+#pragma omp barrier
+#pragma omp master
+    start = bench_clock(threads);
+    operations = peak->run(rounds);
+#pragma omp barrier
+#pragma omp master
+    end = bench_clock(threads);
+  }
+  *seconds = end - start;
+  return operations;
+}
+
+double bench_peak(const char *isa, int threads, double seconds)
+{
+  const peak_row *peak = peak_of(isa);
+  double spent, operations;
+  for (size_t rounds = 20000;; rounds *= 4) {
+    operations = peak_rounds(peak, threads, rounds, &spent);
+    if (spent >= seconds) return operations / spent;
+  }
+}
+
+static volatile float sink; /* where sums go, so that they have to be made */
+
+double bench_read(const char *isa, int threads, const float *x, size_t floats, double seconds)
+{
+  const peak_row *peak = peak_of(isa);
+  double start = 0, end = 0;
+  size_t share = floats / (size_t)threads;
+  for (size_t times = 1;; times *= 2) {
+#pragma omp parallel num_threads(threads)
+    {
+      const float *mine = x + (size_t)omp_get_thread_num() * share;
+#pragma omp barrier
+#pragma omp master
+      start = bench_clock(threads);
+      float sum = 0;
+      for (size_t i = 0; i < times; i++) sum += peak->read(mine, share);
+#pragma omp barrier
+#pragma omp master
+      end = bench_clock(threads);
+      sink = sum;
+    }
+    if (end - start >= seconds)
+      return (double)times * (double)share * (double)threads * sizeof *x / (end - start);
+  }
 }
 
 static double run_seconds(const contestant *c, size_t times)
@@ -65,8 +131,8 @@ double bench_take_turns(const char *isa, contestant *contestants, size_t count)
     peak[turn] = before;
   }
   for (size_t k = 0; k < count; k++) {
-    contestants[k].share = times[k] ? median(share[k], BENCH_TURNS) : 0;
-    contestants[k].seconds = times[k] ? median(seconds[k], BENCH_TURNS) : 0;
+    contestants[k].share = times[k] ? bench_median(share[k], BENCH_TURNS) : 0;
+    contestants[k].seconds = times[k] ? bench_median(seconds[k], BENCH_TURNS) : 0;
   }
-  return median(peak, BENCH_TURNS);
+  return bench_median(peak, BENCH_TURNS);
 }

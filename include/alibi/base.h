@@ -61,6 +61,8 @@ typedef struct alibi_context_options {
   const char *isa;        /* NULL: ALIBI_ISA from the environment, else the best of this processor */
   alibi_log_function log; /* NULL: silence */
   void *log_user;
+  double tolerance; /* of attention in models: share of a row's weight that may be skipped (alibi/attention.h); 0:
+                       nothing is skipped; 2^-24 by _init */
 } alibi_context_options;
 
 typedef struct alibi_context alibi_context;

@@ -13,6 +13,7 @@ struct alibi_context {
   int threads;
   double worth_a_team; /* multiply-adds from which on work is shared among the threads; tests of threads set 0 */
   const struct kernel_table *kernel;
+  double tolerance; /* of attention in models: what may be skipped of a row */
   atomic_int cancelled;
   alibi_log_function log;
   void *log_user;

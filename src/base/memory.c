@@ -29,17 +29,21 @@ size_t size_round_up(size_t value, size_t multiple)
   return padded == SIZE_MAX ? SIZE_MAX : padded / multiple * multiple;
 }
 
-status memory_new(void *pointer_out, size_t count, size_t size, const char *what, alibi_error *error)
+static status allocate(void **pointer, size_t count, size_t size, bool zeroed, const char *what, alibi_error *error)
 {
-  void **pointer = pointer_out;
   size_t bytes = size_round_up(size_mul(count, size), MEMORY_ALIGNMENT);
   if (bytes == 0) bytes = MEMORY_ALIGNMENT;
   /* A large block is zeroed, and so made real, at once; asking first turns the end of the memory into a sentence. */
   bool asks_too_much = bytes > PTRDIFF_MAX || (bytes >= LARGE_BLOCK && bytes > system_available_memory());
   *pointer = asks_too_much ? NULL : aligned_alloc(MEMORY_ALIGNMENT, bytes);
   if (!*pointer) return fail(error, ALIBI_FAILED, "not enough memory for %s (%zu x %zu bytes)", what, count, size);
-  memset(*pointer, 0, bytes);
+  if (zeroed) memset(*pointer, 0, bytes);
   return ALIBI_OK;
+}
+
+status memory_new(void *pointer_out, size_t count, size_t size, const char *what, alibi_error *error)
+{
+  return allocate(pointer_out, count, size, true, what, error);
 }
 
 void memory_free(void *pointer)
@@ -72,13 +76,25 @@ void *arena_take(arena *a, size_t count, size_t size)
   return a->base + start;
 }
 
-status arena_allocate(arena *a, const char *what, alibi_error *error)
+static status arena_take_memory(arena *a, bool zeroed, const char *what, alibi_error *error)
 {
   size_t bytes = a->used;
-  status result = memory_new(&a->base, bytes, 1, what, error);
+  void *base = NULL;
+  status result = allocate(&base, bytes, 1, zeroed, what, error);
+  a->base = base;
   a->used = 0;
   a->size = result == ALIBI_OK ? bytes : 0;
   return result;
+}
+
+status arena_allocate(arena *a, const char *what, alibi_error *error)
+{
+  return arena_take_memory(a, true, what, error);
+}
+
+status arena_allocate_untouched(arena *a, const char *what, alibi_error *error)
+{
+  return arena_take_memory(a, false, what, error);
 }
 
 void arena_free(arena *a)

@@ -34,6 +34,8 @@ static inline float *arena_floats(arena *a, size_t count) { return arena_take(a,
 
 /* Call after a counting pass: allocates a->used bytes and rewinds.  arena_free releases the block. */
 status arena_allocate(arena *a, const char *what, alibi_error *error);
+/* The same, but not zeroed: its pages become real as they are written. */
+status arena_allocate_untouched(arena *a, const char *what, alibi_error *error);
 void arena_free(arena *a);
 
 #endif

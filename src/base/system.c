@@ -83,6 +83,11 @@ int system_processors(void)
   return count < 1 ? 1 : count > INT_MAX ? INT_MAX : (int)count;
 }
 
+void system_yield(void)
+{
+  sched_yield();
+}
+
 /* A pipe has no size and cannot be mapped: read into anonymous pages, which munmap releases all the same. */
 static status read_pipe(int descriptor, const char *path, mapped_file *file, alibi_error *error)
 {

@@ -15,6 +15,7 @@ double system_seconds(void);
 double system_cpu_seconds(void);
 size_t system_peak_memory(void);
 int system_processors(void); /* those this process may run on */
+void system_yield(void);     /* lets another thread run */
 /* Bytes that can still be had without driving the machine, or this process's control group, out of memory; SIZE_MAX
  * where the system does not say. */
 size_t system_available_memory(void);

@@ -1,10 +1,11 @@
-/* alibi bench: what the kernels reach on one core of this machine. */
+/* alibi bench: what the kernels reach on one core of this machine, and what attention does on one or more. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "alibi/base.h"
 #include "bench/bench.h"
+#include "cli/bench_attention_command.h"
 #include "cli/command.h"
 #include "file/json.h"
 
@@ -21,6 +22,7 @@ static bench_options options;
 
 static void bench_add_options(command_line *line)
 {
+  bench_attention_add_options(line);
   command_add_group(line, "Options", (field_table)FIELD_TABLE(bench_fields), &options, "");
 }
 
@@ -127,20 +129,35 @@ done:
   return result;
 }
 
+/* The other groups measure one core, and have no options of their own. */
+static status check_no_options(const command_line *line, const char *group, alibi_error *error)
+{
+  static const char *const general[] = {"json", "threads", "quiet", NULL};
+  const char *other = command_line_given_other(line, general);
+  if (!other) return ALIBI_OK;
+  char name[64];
+  snprintf(name, sizeof name, "%s", other);
+  for (char *c = name; *c; c++)
+    if (*c == '_') *c = '-';
+  return fail(error, ALIBI_INVALID, "--%s: an option of bench attention, not of bench %s", name, group);
+}
+
 static status bench_run(command_line *line, alibi_error *error)
 {
+  static const char *const expected = "attention, matmul, kernels";
   status result = ALIBI_OK;
   alibi_context *context = NULL;
   if (line->operand_count != 1)
-    return fail(error, ALIBI_INVALID, "bench: expected one of matmul, kernels; found %zu words",
-                line->operand_count);
-  TRY(alibi_context_new(NULL, &context, error));
+    return fail(error, ALIBI_INVALID, "bench: expected one of %s; found %zu words", expected, line->operand_count);
+  if (strcmp(line->operands[0], "attention") == 0) return bench_attention_command(line, options.json, error);
   for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
     if (strcmp(line->operands[0], groups[i].name) == 0) {
+      TRY(check_no_options(line, groups[i].name, error));
+      TRY(alibi_context_new(NULL, &context, error));
       TRY(measure_group(&groups[i], alibi_context_isa(context), error));
       goto done;
     }
-  RAISE(error, ALIBI_INVALID, "bench: expected one of matmul, kernels; found '%s'", line->operands[0]);
+  RAISE(error, ALIBI_INVALID, "bench: expected one of %s; found '%s'", expected, line->operands[0]);
 done:
   alibi_context_free(context);
   return result;
@@ -148,13 +165,22 @@ done:
 
 const command command_bench = {
     .name = "bench",
-    .summary = "Measure the kernels on one core, beside the peak of that core.",
-    .operands = "matmul|kernels",
-    .details = "matmul: the packed matrix product, without and with packing B, with A given by columns, and "
-               "oneDNN's sgemm where libdnnl is installed.  kernels: attention, norms, activations and the rest.  "
-               "Every kernel takes turns with a loop of multiply-adds that never leaves the registers; shares are "
-               "medians of the ratios, so other load on the machine cancels out.  ALIBI_ISA=avx2 (and so on) picks "
-               "the instruction set.",
+    .summary = "Measure attention and the kernels, beside what this machine can do.",
+    .operands = "attention|matmul|kernels",
+    .details =
+        "attention: forward, backward and one step of decoding at one length after another, visiting every key "
+        "(tolerance 0) and skipping what cannot be seen, on one thread unless --threads says more. GFLOP/s count "
+        "the visited pairs of query and key, 4 operations a channel, backward 10; visited is the share of blocks; "
+        "faster is how many times as fast as tolerance 0; error is the largest difference of sampled rows from a "
+        "reference in double, over the largest |v| (backward: of dq, over the largest |dq|); skipping is what "
+        "skipping alone does to the reference, and bound what it was proved not to exceed. Decoding compares bytes "
+        "of keys and values a second with reading as many bytes.\n"
+        "matmul: the packed matrix product, without and with packing B, with A given by columns, and oneDNN's "
+        "sgemm where libdnnl is installed.\n"
+        "kernels: attention, norms, activations and the rest.\n"
+        "Everything takes turns with a loop of multiply-adds that never leaves the registers; shares are medians of "
+        "the ratios, so other load on the machine cancels out. ALIBI_ISA=avx2 (and so on) picks the instruction "
+        "set. One thread is timed by its processor time.",
     .options = bench_add_options,
     .run = bench_run,
 };

@@ -29,7 +29,7 @@ struct session_engine {
 struct alibi_session {
   alibi_model *model;
   struct session_engine *engine;
-  model_cache *cache;
+  block_cache *cache;
   float *logits; /* [V] */
   size_t length;
   bool pending; /* in the step under way, not yet run */
@@ -129,7 +129,7 @@ void alibi_session_free(alibi_session *session)
 {
   if (!session) return;
   engine_release(session->model, session->engine);
-  model_cache_free(session->cache);
+  block_cache_free(session->cache);
   memory_free(session->logits);
   memory_free(session);
 }

@@ -67,7 +67,7 @@ static status pick_kernels(const char *name, const kernel_table **table, alibi_e
 
 void alibi_context_options_init(alibi_context_options *options)
 {
-  *options = (alibi_context_options){.size = sizeof *options};
+  *options = (alibi_context_options){.size = sizeof *options, .tolerance = 0x1p-24};
 }
 
 status alibi_context_new(const alibi_context_options *options, alibi_context **context, alibi_error *error)
@@ -83,6 +83,8 @@ status alibi_context_new(const alibi_context_options *options, alibi_context **c
   }
   if (defaults.threads < 0 || defaults.threads > 1024)
     return fail(error, ALIBI_INVALID, "threads: expected 0 to 1024, found %d", defaults.threads);
+  if (!(defaults.tolerance >= 0 && defaults.tolerance < 1))
+    return fail(error, ALIBI_INVALID, "tolerance: expected 0 or more and below 1, found %g", defaults.tolerance);
   const kernel_table *table = NULL;
   status result = pick_kernels(defaults.isa ? defaults.isa : getenv("ALIBI_ISA"), &table, error);
   if (result != ALIBI_OK) return result;
@@ -91,6 +93,7 @@ status alibi_context_new(const alibi_context_options *options, alibi_context **c
   (*context)->threads = defaults.threads ? defaults.threads : system_processors();
   (*context)->worth_a_team = WORTH_A_TEAM;
   (*context)->kernel = table;
+  (*context)->tolerance = defaults.tolerance;
   (*context)->log = defaults.log;
   (*context)->log_user = defaults.log_user;
   return ALIBI_OK;

@@ -1,6 +1,6 @@
 /* kernel/kernel.h - single-thread kernels on plain pointers, one table of them per instruction set.
  *
- * Every vector table is compiled from the same sources (matmul.c, attention.c, elementwise.c) with other compiler
+ * Every vector table is compiled from the same sources (matmul.c, attention_*.c, elementwise.c) with other compiler
  * flags; `reference` is plain C in double (reference.c).  A table is chosen once, when a context is made.
  *
  * The promise of every kernel: the bits of an output row depend on that row's inputs, the shared operands and the
@@ -13,37 +13,88 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ATTENTION_BLOCK = 64 }; /* keys per block, on absolute multiples; also queries per tile */
+/* Keys per block, on absolute multiples, and queries per tile.  Rows of values in a cached block are padded to whole
+ * multiples of ATTENTION_PAD floats.  Forward takes up to ATTENTION_CREW tiles through the blocks together. */
+enum { ATTENTION_BLOCK = 64, ATTENTION_PAD = 16, ATTENTION_CREW = 4 };
 
 /* What is added to the scores: the only thing an attention kernel knows of a position method. */
 typedef enum bias_kind {
   BIAS_NONE,
-  BIAS_SLOPE,   /* -slope * (i - j) */
-  BIAS_DISTANCE /* table[(i - j)], stored reversed: see `table` */
+  BIAS_SLOPE,    /* -slope * |distance| */
+  BIAS_DISTANCE, /* factors[distance] * score + table[distance], both stored reversed: see `table` */
+  BIAS_KEY,      /* offsets[key] */
+  BIAS_ROWS      /* whatever a function says */
 } bias_kind;
 
-/* One head of one sequence.  Queries r = 0 .. queries-1 stand at positions first + r, keys j at positions j; query
- * r sees keys 0 .. min(first + r, keys - 1).  Rows are `*_stride` floats apart. */
+typedef struct attention_rows {
+  void (*bias)(void *user, int head, int64_t query, int64_t key, int64_t count, float *bias);
+  void (*gradient)(void *user, int head, int64_t query, int64_t key, int64_t count, const float *gradient);
+  void *user;
+} attention_rows;
+
+/* What a call did. */
+typedef struct attention_tally {
+  int64_t pairs_visible, pairs_visited, blocks_visible, blocks_visited;
+  double skipped; /* largest share of a row that was not visited, by the proof */
+} attention_tally;
+
+/* What the proof needs to stop a row (docs/attention.md); natural logarithms.  Nothing stops where log_tolerance is
+ * -infinity. */
+typedef struct attention_proof {
+  float log_tolerance;
+  const float *centre;       /* [d] subtracted from keys before their norms are taken */
+  const float *reach_before; /* [blocks]: largest |k - centre| of blocks 0 .. b */
+  const float *reach_after;  /* [blocks]: of blocks b .. last; NULL where causal */
+  /* log of the sum of exp(bias) over all keys at distance t and beyond: */
+  float tail;                /* SLOPE: plus -slope * t */
+  const float *tails_before; /* DISTANCE: [t / ATTENTION_BLOCK]; KEY: of all keys in blocks 0 .. b */
+  const float *tails_after;  /* the same for negative distances; of blocks b .. last; NULL where causal */
+  float largest_factor;      /* DISTANCE with factors: of their absolute values; else 1 */
+} attention_proof;
+
+/* One head of one sequence.  Queries r = 0 .. queries-1 stand at positions first + r, keys j at positions j, or both where
+ * the arrays say.  Rows are `*_stride` floats apart.  What a row sees: kernel/attention_sight.h. */
 typedef struct attention_head {
-  size_t queries, keys, first, head_size;
-  float scale;
+  size_t queries, keys, head_size;
+  float scale, cap; /* cap 0: none */
+  ptrdiff_t first;
+  const int64_t *query_positions, *key_positions; /* increasing; both or none */
+  bool both_sides;  /* not causal */
+  size_t window;    /* keys at |distance| < window; 0: all */
+
   bias_kind bias;
   float slope;
-  const float *table;  /* BIAS_DISTANCE: points at distance 0; distance t lies at table[-t] */
-  float *table_grad;   /* backward: same layout, added to; NULL: not wanted */
+  const float *table, *factors; /* DISTANCE: point at distance 0; distance t lies at table[-t]; factors may be NULL */
+  const float *offsets;         /* KEY: [keys], offset_stride apart */
+  size_t offset_stride;
+  const attention_rows *rows;   /* ROWS: which knows this head and rows 0 of q and k by these numbers */
+  int head;
+  int64_t query_row, key_row;
+
   const float *q;      /* [queries, d] */
   const float *k, *v;  /* [keys, d]; unused where key_blocks is given */
-  size_t q_stride, k_stride;
-  const float *const *key_blocks; /* NULL, or per block of ATTENTION_BLOCK keys a pointer to [block, d] */
-  const float *const *value_blocks;
+  size_t q_stride, k_stride, v_stride;
+  const float *const *key_blocks;   /* NULL, or per block of ATTENTION_BLOCK keys a pointer to [d, block] (turned) */
+  const float *const *value_blocks; /* [block, d padded to ATTENTION_PAD] */
+  attention_proof proof;
+
   float *out;          /* [queries, d] */
   size_t out_stride;
-  float *lse;          /* [queries]: log-sum-exp of the scores; -inf where no key is seen */
-  size_t lse_stride;
+  float *lse;          /* [queries], row_stride apart: log-sum-exp of the scores; -inf where no key is seen */
+  int32_t *visited;    /* [queries, 2], 2 row_stride apart: first block visited, last + 1; NULL: all that are seen */
+  size_t row_stride;
+  attention_tally *tally; /* added to; may be NULL */
+
   /* backward only */
-  const float *dout;   /* [queries, d], strides as out */
-  float *dq;           /* [queries, d], added to; q_stride apart */
-  float *dk, *dv;      /* [keys, d], added to; k_stride apart */
+  const float *dout;   /* [queries, d] */
+  size_t dout_stride;
+  const float *delta;  /* [queries], row_stride apart: dout.out */
+  float *dq;           /* [queries, d], added to */
+  float *dk, *dv;      /* [keys, d], added to */
+  size_t dq_stride, dk_stride, dv_stride;
+  double *slope_grad;  /* added to; NULL: not wanted */
+  float *table_grad, *factor_grad; /* as table, factors; added to; NULL: not wanted */
+  float *offset_grad;  /* as offsets; added to; NULL: not wanted */
 } attention_head;
 
 typedef struct norm_shape {
@@ -77,10 +128,22 @@ typedef struct kernel_table {
   void (*matmul)(size_t rows, size_t columns, size_t inner, const float *a, size_t row_stride,
                  size_t inner_stride, const float *packed, float *c, size_t c_stride, bool accumulate);
 
-  /* Attention; scratch of attention_scratch(head_size) floats. */
+  /* Attention; scratch of attention_scratch(head_size) floats.  Forward: tiles of ATTENTION_BLOCK queries. */
   size_t (*attention_scratch)(size_t head_size);
   void (*attention_forward)(const attention_head *head, float *scratch);
-  void (*attention_backward)(const attention_head *head, float *scratch);
+  /* Keys turned to [d, ATTENTION_BLOCK], as a cached block holds them; those beyond `rows` are 0. */
+  void (*attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned);
+  /* An upper bound of |k - centre| of the first `rows` keys of a turned block; infinity where one is not finite. */
+  float (*attention_norm)(size_t rows, size_t d, const float *turned, const float *centre);
+  /* delta[r * row_stride] = dout.out, of queries from .. to-1. */
+  void (*attention_delta)(const attention_head *head, size_t from, size_t to, float *delta);
+  /* Backward goes by key blocks.  open: the block's keys into scratch, gradients 0.  Then for each head that shares
+   * the keys and each tile of queries: meet, which is false where no row visits the block; and give, which adds to
+   * what other blocks add to as well (dq, table_grad, factor_grad).  close: adds to dk, dv. */
+  void (*attention_open)(const attention_head *head, size_t block, float *scratch);
+  bool (*attention_meet)(const attention_head *head, size_t block, size_t tile, float *scratch);
+  void (*attention_give)(const attention_head *head, size_t block, size_t tile, float *scratch);
+  void (*attention_close)(const attention_head *head, size_t block, float *scratch);
 
   /* y = (x - mean) * rstd * gain + shift; gain and shift may be NULL.  mean, rstd: [rows], may be NULL. */
   void (*norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,

@@ -1,7 +1,6 @@
 /* The reference table: plain C, every sum and function in double.  It is what the vector tables are measured
- * against, and `ALIBI_ISA=reference` runs the whole program on it. */
+ * against, and `ALIBI_ISA=reference` runs the whole program on it.  Its attention: attention_reference.c. */
 #include <math.h>
-#include <string.h>
 
 #include "kernel/tables.h"
 
@@ -26,90 +25,6 @@ void matmul_reference(size_t rows, size_t columns, size_t inner, const float *a,
       for (size_t i = 0; i < inner; i++) sum += (double)a[r * row_stride + i * inner_stride] * b[i * PANEL];
       c[r * c_stride + j] = (float)sum;
     }
-}
-
-size_t attention_scratch_reference(size_t head_size)
-{
-  return head_size * 2 * sizeof(double) / sizeof(float);
-}
-
-static const float *key_row(const attention_head *h, size_t j)
-{
-  if (h->key_blocks) return h->key_blocks[j / ATTENTION_BLOCK] + j % ATTENTION_BLOCK * h->head_size;
-  return h->k + j * h->k_stride;
-}
-
-static const float *value_row(const attention_head *h, size_t j)
-{
-  if (h->value_blocks) return h->value_blocks[j / ATTENTION_BLOCK] + j % ATTENTION_BLOCK * h->head_size;
-  return h->v + j * h->k_stride;
-}
-
-static size_t visible_keys(const attention_head *h, size_t r)
-{
-  size_t end = h->first + r + 1;
-  return end < h->keys ? end : h->keys;
-}
-
-static double dot(size_t n, const float *a, const float *b)
-{
-  double sum = 0;
-  for (size_t i = 0; i < n; i++) sum += (double)a[i] * b[i];
-  return sum;
-}
-
-static double score(const attention_head *h, size_t r, size_t j)
-{
-  size_t distance = h->first + r - j;
-  double s = dot(h->head_size, h->q + r * h->q_stride, key_row(h, j)) * h->scale;
-  if (h->bias == BIAS_SLOPE) s -= (double)h->slope * (double)distance;
-  if (h->bias == BIAS_DISTANCE) s += h->table[-(ptrdiff_t)distance];
-  return s;
-}
-
-void attention_forward_reference(const attention_head *h, float *scratch)
-{
-  double *sum = (double *)(void *)scratch;
-  for (size_t r = 0; r < h->queries; r++) {
-    size_t end = visible_keys(h, r);
-    double largest = -INFINITY, total = 0;
-    for (size_t j = 0; j < end; j++) largest = fmax(largest, score(h, r, j));
-    for (size_t c = 0; c < h->head_size; c++) sum[c] = 0;
-    for (size_t j = 0; j < end; j++) {
-      double weight = exp(score(h, r, j) - largest);
-      const float *value = value_row(h, j);
-      total += weight;
-      for (size_t c = 0; c < h->head_size; c++) sum[c] += weight * value[c];
-    }
-    for (size_t c = 0; c < h->head_size; c++)
-      h->out[r * h->out_stride + c] = end ? (float)(sum[c] / total) : 0;
-    if (h->lse) h->lse[r * h->lse_stride] = end ? (float)(largest + log(total)) : -INFINITY;
-  }
-}
-
-void attention_backward_reference(const attention_head *h, float *scratch)
-{
-  size_t d = h->head_size;
-  double *dq = (double *)(void *)scratch;
-  for (size_t r = 0; r < h->queries; r++) {
-    size_t end = visible_keys(h, r);
-    const float *q = h->q + r * h->q_stride, *dout = h->dout + r * h->out_stride;
-    double delta = dot(d, h->out + r * h->out_stride, dout);
-    for (size_t c = 0; c < d; c++) dq[c] = 0;
-    for (size_t j = 0; j < end; j++) {
-      const float *key = key_row(h, j);
-      double weight = exp(score(h, r, j) - h->lse[r * h->lse_stride]);
-      double ds = weight * (dot(d, dout, value_row(h, j)) - delta);
-      if (h->table_grad) h->table_grad[-(ptrdiff_t)(h->first + r - j)] += (float)ds;
-      ds *= h->scale;
-      for (size_t c = 0; c < d; c++) {
-        dq[c] += ds * key[c];
-        h->dk[j * h->k_stride + c] += (float)(ds * q[c]);
-        h->dv[j * h->k_stride + c] += (float)(weight * dout[c]);
-      }
-    }
-    for (size_t c = 0; c < d; c++) h->dq[r * h->q_stride + c] += (float)dq[c];
-  }
 }
 
 void norm_forward_reference(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
@@ -211,7 +126,9 @@ void scale_reference(size_t n, float scale, float *y)
 
 double sum_squares_reference(size_t n, const float *x)
 {
-  return dot(n, x, x);
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) sum += (double)x[i] * x[i];
+  return sum;
 }
 
 void rotate_reference(size_t half, const float *cosine, const float *sine, bool inverse, float *x)

@@ -19,7 +19,13 @@ void KERNEL(matmul)(size_t rows, size_t columns, size_t inner, const float *a, s
                     size_t inner_stride, const float *packed, float *c, size_t c_stride, bool accumulate);
 size_t KERNEL(attention_scratch)(size_t head_size);
 void KERNEL(attention_forward)(const attention_head *head, float *scratch);
-void KERNEL(attention_backward)(const attention_head *head, float *scratch);
+void KERNEL(attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned);
+float KERNEL(attention_norm)(size_t rows, size_t d, const float *turned, const float *centre);
+void KERNEL(attention_delta)(const attention_head *head, size_t from, size_t to, float *delta);
+void KERNEL(attention_open)(const attention_head *head, size_t block, float *scratch);
+bool KERNEL(attention_meet)(const attention_head *head, size_t block, size_t tile, float *scratch);
+void KERNEL(attention_give)(const attention_head *head, size_t block, size_t tile, float *scratch);
+void KERNEL(attention_close)(const attention_head *head, size_t block, float *scratch);
 void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
                           float *mean, float *rstd);
 void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
@@ -45,7 +51,10 @@ extern const kernel_table KERNEL(kernel_table);
     .name = KERNEL_TEXT(KERNEL_ISA), .lanes = lane_count,                                                  \
     .tile_rows = rows, .tile_columns = columns, .pack = KERNEL(pack), .matmul = KERNEL(matmul),             \
     .attention_scratch = KERNEL(attention_scratch), .attention_forward = KERNEL(attention_forward),         \
-    .attention_backward = KERNEL(attention_backward), .norm_forward = KERNEL(norm_forward),                 \
+    .attention_turn = KERNEL(attention_turn), .attention_norm = KERNEL(attention_norm),                     \
+    .attention_delta = KERNEL(attention_delta), .attention_open = KERNEL(attention_open),                   \
+    .attention_meet = KERNEL(attention_meet), .attention_give = KERNEL(attention_give),                     \
+    .attention_close = KERNEL(attention_close), .norm_forward = KERNEL(norm_forward),                       \
     .norm_backward = KERNEL(norm_backward), .norm_backward_gain = KERNEL(norm_backward_gain),               \
     .activation_forward = KERNEL(activation_forward), .activation_backward = KERNEL(activation_backward),   \
     .exp = KERNEL(exp), .add = KERNEL(add), .add_scaled = KERNEL(add_scaled), .scale = KERNEL(scale),       \

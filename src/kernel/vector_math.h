@@ -49,6 +49,19 @@ INLINE vf vf_log(vf x)
   return vf_select(x > 0.0f, result, vf_select(x == 0.0f, vf_splat(-INFINITY), x));
 }
 
+/* tanh to some 4 units in the last place: an odd polynomial near 0, else (1 - e) / (1 + e) with e = exp(-2|x|). */
+INLINE vf vf_tanh(vf x)
+{
+  vf a = vf_abs(x), square = x * x;
+  vf p = square * -0.006942942f + 0.021470683f;
+  p = p * square - 0.053933468f;
+  p = p * square + 0.13333225f;
+  p = p * square - 0.3333333f;
+  vf near = vf_fma(x * square, p, x);
+  vf e = vf_exp(a * -2.0f), far = (1.0f - e) / (1.0f + e);
+  return vf_select(a < 0.5f, near, vf_select(x < 0.0f, -far, far));
+}
+
 /* What GELU and its slope need of the normal distribution, for a = |x|: with e = exp(-a^2/2) and t = 1 / (1 + 0.32
  * a), the tail beyond a is e t p, where p is a polynomial in u = a t.  (In t itself the rounding of t would count
  * three times near a = 0.)  The rounding error of a^2 is given back to the exponent, so the tail keeps its

@@ -64,13 +64,12 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
                      s->width, p->dattended, s->attended, g->output_weight, g->output_bias);
   memset(p->dqkv, 0, s->rows * s->qkv * sizeof *p->dqkv);
   op_attention a = walk_attention(p, s, b);
-  a.dout = p->dattended;
-  a.dq = p->dqkv;
-  a.dk = p->dqkv + s->attended;
-  a.dv = p->dqkv + s->attended + s->kv_heads * s->head_size;
+  a.dout = (op_heads){p->dattended, s->attended, s->head_size};
+  a.dq = (op_heads_out){p->dqkv, s->qkv, s->head_size};
+  a.dk = (op_heads_out){p->dqkv + s->attended, s->qkv, s->head_size};
+  a.dv = (op_heads_out){p->dqkv + s->attended + s->kv_heads * s->head_size, s->qkv, s->head_size};
   a.table_grad = p->position_grad.table;
-  a.table_partials = p->table_partials;
-  op_attention_backward(context, &p->work, &a);
+  op_attention_backward(context, &a, p->attention_memory);
   if (plan->rotary)
     op_rotate(context, s->rows, s->heads + s->kv_heads, s->head_size, plan->rotary, p->positions, plan->cosine,
               plan->sine, true, p->dqkv, s->qkv);

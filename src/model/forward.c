@@ -33,15 +33,16 @@ op_attention walk_attention(const model_pass *p, const walk_shape *s, const bloc
                         .bias = plan->bias,
                         .slopes = plan->slopes,
                         .table = plan->table,
-                        .table_length = plan->length,
+                        .table_length = plan->bias == BIAS_DISTANCE ? plan->length : 0,
                         .segments = p->attention,
                         .segment_count = p->segment_count,
-                        .q = b->qkv,
-                        .k = b->qkv + s->attended,
-                        .v = b->qkv + s->attended + s->kv_heads * s->head_size,
-                        .stride = s->qkv,
-                        .out = b->attended,
-                        .lse = b->lse};
+                        .q = {b->qkv, s->qkv, s->head_size},
+                        .k = {b->qkv + s->attended, s->qkv, s->head_size},
+                        .v = {b->qkv + s->attended + s->kv_heads * s->head_size, s->qkv, s->head_size},
+                        .tolerance = p->model->method->decays ? p->model->context->tolerance : 0,
+                        .out = {b->attended, s->attended, s->head_size},
+                        .lse = b->lse,
+                        .visited = b->visited};
 }
 
 static size_t wanted_rows(const pass_segment *s)
@@ -54,17 +55,11 @@ static void store(const model_pass *p, const walk_shape *s, size_t layer, size_t
                   const block_activations *b)
 {
   const pass_segment *run = &p->segments[segment];
-  model_cache *cache = run->cache;
-  size_t d = s->head_size, row0 = p->attention[segment].row;
-  for (size_t i = 0; i < run->count; i++) {
-    size_t position = run->first + i, block = position / ATTENTION_BLOCK, place = position % ATTENTION_BLOCK * d;
-    const float *keys = b->qkv + (row0 + i) * s->qkv + s->attended, *values = keys + s->kv_heads * d;
-    for (size_t g = 0; g < s->kv_heads; g++) {
-      size_t list = (layer * s->kv_heads + g) * cache->blocks + block;
-      memcpy(cache->key_blocks[list] + place, keys + g * d, d * sizeof *keys);
-      memcpy(cache->value_blocks[list] + place, values + g * d, d * sizeof *values);
-    }
-  }
+  size_t d = s->head_size;
+  const float *keys = b->qkv + p->attention[segment].row * s->qkv + s->attended, *values = keys + s->kv_heads * d;
+  for (size_t g = 0; g < s->kv_heads; g++)
+    block_cache_store(run->cache, layer * s->kv_heads + g, run->first, run->count, keys + g * d, s->qkv, values + g * d,
+                      s->qkv);
 }
 
 /* Queries, keys and values of a block: projection, QK-norm, rotation. */
@@ -101,22 +96,21 @@ static void narrow(model_pass *p)
     size_t spared = a->rows - wanted_rows(&p->segments[i]);
     a->row += spared;
     a->rows -= spared;
-    a->first += spared;
+    a->first += (ptrdiff_t)spared;
   }
 }
 
 static void attend(model_pass *p, const walk_shape *s, size_t layer, block_activations *b)
 {
   for (size_t i = 0; i < p->segment_count; i++) {
-    model_cache *cache = p->segments[i].cache;
-    if (!cache) continue;
+    if (!p->segments[i].cache) continue;
     store(p, s, layer, i, b);
-    p->attention[i].key_blocks = cache->key_lists + layer * cache->kv_heads;
-    p->attention[i].value_blocks = cache->value_lists + layer * cache->kv_heads;
+    p->attention[i].cache = p->segments[i].cache;
+    p->attention[i].list = layer * s->kv_heads;
   }
   if (layer + 1 == (size_t)p->model->config.layers) narrow(p);
   op_attention a = walk_attention(p, s, b);
-  op_attention_forward(p->model->context, &p->work, &a);
+  op_attention_forward(p->model->context, &a, p->attention_memory);
 }
 
 /* What follows attention, for rows r0 .. r0 + rows - 1. */
@@ -170,7 +164,7 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
                   s->cache ? s->cache->capacity : p->shape.length);
     if (wanted_rows(s) < s->count) p->spares_rows = true;
     p->attention[i] = (attention_segment){
-        .row = row, .rows = s->count, .first = s->first, .keys = s->first + s->count, .key_row = row};
+        .row = row, .rows = s->count, .first = (ptrdiff_t)s->first, .keys = s->first + s->count, .key_row = row};
     for (size_t t = 0; t < s->count; t++, row++) {
       p->positions[row] = s->first + t;
       if (tokens[row] >= (uint64_t)p->model->config.vocabulary)

@@ -128,3 +128,10 @@ void model_unpack(alibi_model *model)
   arena_free(&model->packed_memory);
   model->packed = NULL;
 }
+
+status model_cache_new(const alibi_model *model, size_t capacity, block_cache **cache, alibi_error *error)
+{
+  const alibi_model_config *c = &model->config;
+  return block_cache_new(model->context->kernel, (size_t)(c->layers * c->kv_heads), (size_t)c->head_size, capacity, cache,
+                         error);
+}

@@ -9,6 +9,7 @@
 #include "alibi/model.h"
 #include "base/context.h"
 #include "model/parameters.h"
+#include "op/attend.h"
 #include "op/op.h"
 
 struct alibi_model {
@@ -41,24 +42,14 @@ typedef struct block_weights {
 block_weights model_block_weights(const alibi_model *model, size_t layer);
 matrix model_output_weight(const alibi_model *model);
 
-/* Keys and values of one session, in blocks of ATTENTION_BLOCK positions, for every layer and key-value head. */
-typedef struct model_cache {
-  size_t layers, kv_heads, head_size, capacity; /* capacity in positions */
-  float **key_blocks, **value_blocks;           /* [layers][kv_heads][blocks] pointers to [ATTENTION_BLOCK, D] */
-  const float *const **key_lists, *const **value_lists; /* [layers][kv_heads]: first pointer of each list */
-  size_t blocks;
-  arena memory;
-} model_cache;
-
-status model_cache_new(const alibi_model *model, size_t capacity, model_cache **cache, alibi_error *error);
-void model_cache_free(model_cache *cache);
-size_t model_cache_bytes(const alibi_model *model, size_t capacity);
+/* A cache of one session: a list for every layer and key-value head, list = layer * G + head. */
+status model_cache_new(const alibi_model *model, size_t capacity, block_cache **cache, alibi_error *error);
 
 /* A run of consecutive tokens of one sequence. */
 typedef struct pass_segment {
   size_t count;       /* tokens */
   size_t first;       /* position of the first one */
-  model_cache *cache; /* NULL: the run is a whole sequence (first == 0) and attends to itself */
+  block_cache *cache; /* NULL: the run is a whole sequence (first == 0) and attends to itself */
   size_t wanted; /* only the last so many tokens' hidden states are wanted (0: all): the last block then spares the
                     others */
 } pass_segment;
@@ -83,6 +74,7 @@ typedef struct block_activations {
   float *raw_mean, *raw_rstd; /* [H + G] */
   float *attended;            /* [H D] */
   float *lse;                 /* [H] */
+  int32_t *visited;           /* [H, 2]: how far each row went (op/attend.h); NULL where nothing is skipped */
   float *middle;              /* after attention's residual [C] */
   float *mean2, *rstd2;
   float *normed2;   /* [C] */
@@ -97,6 +89,7 @@ typedef struct model_pass {
   position_tables position;
   position_plan_grad position_grad;
   op_workspace work;
+  void *attention_memory; /* op_attention_bytes, of forward and backward */
   /* the run */
   size_t rows;
   const uint32_t *tokens;
@@ -113,7 +106,7 @@ typedef struct model_pass {
   float *gathered;                /* [head_rows, C] */
   float *losses;                  /* [R] */
   /* backward */
-  float *dx, *dnormed, *dqkv, *dattended, *dforward, *draw, *dhidden, *table_partials;
+  float *dx, *dnormed, *dqkv, *dattended, *dforward, *draw, *dhidden;
   arena memory;
 } model_pass;
 

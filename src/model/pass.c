@@ -46,8 +46,23 @@ static void layout_workspace(model_pass *p, arena *a)
   panels = larger(panels, op_linear_panel_floats(context, head_rows, vocabulary, width));
   if (p->model->packed && !p->shape.keep) panels = 0; /* nothing left to pack */
   p->work.panels = arena_floats(a, panels);
-  p->work.scratch_floats = size_round_up(context->kernel->attention_scratch(d), 16);
-  p->work.scratch = arena_floats(a, size_mul((size_t)context->threads, p->work.scratch_floats));
+}
+
+static void layout_attention(model_pass *p, arena *a)
+{
+  const alibi_model_config *c = &p->model->config;
+  const position_plan *plan = &p->position.plan;
+  bool distance = plan->bias == BIAS_DISTANCE;
+  attention_size size = {.segments = p->shape.segments, .queries = p->shape.rows, .keys = p->shape.rows,
+                         .heads = (size_t)c->heads, .kv_heads = (size_t)c->kv_heads,
+                         .head_size = (size_t)c->head_size, .table_length = distance ? plan->length : 0};
+  size_t bytes = op_attention_bytes(p->model->context, &size);
+  if (p->shape.keep) {
+    size.backward = true;
+    size.table_grad = distance && p->model->method->backward;
+    bytes = larger(bytes, op_attention_bytes(p->model->context, &size));
+  }
+  p->attention_memory = arena_take(a, bytes, 1);
 }
 
 static void layout_backward(model_pass *p, arena *a)
@@ -68,7 +83,6 @@ static void layout_backward(model_pass *p, arena *a)
   if (p->position.plan.bias == BIAS_DISTANCE && learned) {
     size_t table = size_mul(heads, p->shape.length);
     p->position_grad.table = arena_floats(a, table);
-    p->table_partials = arena_floats(a, size_mul(p->shape.segments, table));
   }
 }
 
@@ -77,12 +91,16 @@ static void layout(model_pass *p, arena *a)
   const alibi_model_config *c = &p->model->config;
   size_t rows = p->shape.rows, width = (size_t)c->width, layers = p->shape.keep ? (size_t)c->layers : 1;
   layout_workspace(p, a);
+  layout_attention(p, a);
   p->positions = arena_take(a, rows, sizeof *p->positions);
   p->attention = arena_take(a, p->shape.segments, sizeof *p->attention);
   p->blocks = arena_take(a, layers, sizeof *p->blocks);
   for (size_t layer = 0; layer < layers; layer++) {
     block_activations counted = {0};
     layout_block(p->blocks ? &p->blocks[layer] : &counted, c, rows, a);
+    if (!p->shape.keep || !p->model->method->decays) continue;
+    int32_t *visited = arena_take(a, size_mul(size_mul(rows, (size_t)c->heads), 2), sizeof *visited);
+    if (p->blocks) p->blocks[layer].visited = visited;
   }
   if (p->shape.keep) p->residual = arena_floats(a, size_mul(rows, width));
   else if (p->blocks) p->residual = p->blocks[0].x;

@@ -1,94 +1,371 @@
-/* Attention over all segments and heads.  Forward: an item is one tile of queries of one head of one segment.  Backward: an
- * item is one key-value head of one segment, so that each gradient of a key has one owner and a fixed order. */
+/* Attention forward over all segments and heads: an item is one tile of queries of one head of one segment.  Before it the
+ * proof of skipping is prepared: norms of the key blocks and their running maxima, so that a row asks one number for all
+ * that it has not visited. */
+#include "op/attend.h"
+
+#include <math.h>
 #include <string.h>
 
-#include "op/op.h"
+#include "op/attend_plan.h"
 #include "op/team.h"
 
-static attention_head head_of(const op_attention *a, const attention_segment *s, size_t h)
+/* ---- memory ---- */
+
+attend_plan attend_layout(const alibi_context *context, const attention_size *s, arena *memory)
 {
-  size_t group = h / (a->heads / a->kv_heads), d = a->head_size;
-  attention_head head = {
-      .queries = s->rows, .keys = s->keys, .first = s->first, .head_size = d, .scale = a->scale, .bias = a->bias,
-      .slope = a->bias == BIAS_SLOPE ? a->slopes[h] : 0,
-      .table = a->bias == BIAS_DISTANCE ? a->table + (h + 1) * a->table_length - 1 : NULL,
-      .q = a->q + s->row * a->stride + h * d, .q_stride = a->stride, .k_stride = a->stride,
-      .out = a->out + (s->row * a->heads + h) * d, .out_stride = a->heads * d,
-      .lse = a->lse ? a->lse + s->row * a->heads + h : NULL, .lse_stride = a->heads};
-  if (s->key_blocks) {
-    head.key_blocks = s->key_blocks[group];
-    head.value_blocks = s->value_blocks[group];
-  } else {
-    head.k = a->k + s->key_row * a->stride + group * d;
-    head.v = a->v + s->key_row * a->stride + group * d;
+  attend_plan p = {.blocks = size_add(s->keys / ATTENTION_BLOCK, s->segments)};
+  size_t group_blocks = size_mul(s->kv_heads, p.blocks), head_blocks = size_mul(s->heads, p.blocks);
+  p.scratch_floats = size_round_up(context->kernel->attention_scratch(s->head_size), 16);
+  p.scratch = arena_floats(memory, size_mul((size_t)context->threads, p.scratch_floats));
+  p.block_start = arena_take(memory, size_add(s->segments, 1), sizeof *p.block_start);
+  p.head_order = arena_take(memory, s->heads, sizeof *p.head_order);
+  if (!s->backward) {
+    p.tallies = arena_take(memory, (size_t)context->threads, sizeof *p.tallies);
+    p.reach_before = arena_floats(memory, group_blocks);
+    if (s->both_sides) p.reach_after = arena_floats(memory, group_blocks);
+    p.centres = arena_floats(memory, size_mul(size_mul(s->kv_heads, p.blocks / 2 + 1), s->head_size));
+    if (s->key_bias) p.offset_before = arena_floats(memory, head_blocks);
+    if (s->key_bias && s->both_sides) p.offset_after = arena_floats(memory, head_blocks);
+    return p;
   }
-  return head;
+  p.delta = arena_floats(memory, size_mul(s->queries, s->heads));
+  p.visitors = arena_take(memory, size_mul(head_blocks, 2), sizeof *p.visitors);
+  p.turns = arena_take(memory, group_blocks, sizeof *p.turns);
+  if (s->slope_grad) p.slope_parts = arena_take(memory, head_blocks, sizeof *p.slope_parts);
+  size_t tables = size_mul(s->segments, size_mul(s->heads, s->table_length));
+  if (s->table_grad) p.table_parts = arena_floats(memory, tables);
+  if (s->factor_grad) p.factor_parts = arena_floats(memory, tables);
+  return p;
 }
 
-/* Multiply-adds of one product of queries and keys, causal halves not taken off. */
-static double operations(const op_attention *a)
+size_t op_attention_bytes(const alibi_context *context, const attention_size *size)
+{
+  arena counted = {0};
+  attend_layout(context, size, &counted);
+  return counted.used;
+}
+
+attend_plan attend_begin(const alibi_context *context, const op_attention *a, bool backward, void *memory)
+{
+  attention_size s = {.segments = a->segment_count, .heads = a->heads, .kv_heads = a->kv_heads,
+                      .head_size = a->head_size, .table_length = a->table_length, .both_sides = a->both_sides,
+                      .key_bias = a->bias == BIAS_KEY, .backward = backward, .slope_grad = a->slope_grad != NULL,
+                      .table_grad = a->table_grad != NULL, .factor_grad = a->factor_grad != NULL};
+  for (size_t i = 0; i < a->segment_count; i++) {
+    size_t end = a->segments[i].row + a->segments[i].rows;
+    if (end > s.queries) s.queries = end;
+    if (!a->segments[i].cache) s.keys += a->segments[i].keys;
+  }
+  arena given = {.base = memory, .size = SIZE_MAX};
+  attend_plan p = attend_layout(context, &s, &given);
+  size_t blocks = 0;
+  for (size_t i = 0; i < a->segment_count; i++) {
+    p.block_start[i] = blocks;
+    if (!a->segments[i].cache) blocks += tiles_of(a->segments[i].keys);
+  }
+  p.block_start[a->segment_count] = blocks;
+  return p;
+}
+
+size_t attend_segment_of(const attend_plan *plan, size_t segments, size_t block)
+{
+  size_t low = 0, high = segments; /* the last one that starts at or before the block */
+  while (high - low > 1) {
+    size_t middle = low + (high - low) / 2;
+    if (plan->block_start[middle] <= block)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+double attend_operations(const op_attention *a)
 {
   double pairs = 0;
   for (size_t s = 0; s < a->segment_count; s++) pairs += (double)a->segments[s].rows * (double)a->segments[s].keys;
   return pairs * (double)(a->heads * a->head_size);
 }
 
-static size_t tiles_of(const attention_segment *s)
+/* ---- heads ---- */
+
+static const float *table_at_zero(const op_attention *a, const float *table, size_t h)
 {
-  return (s->rows + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+  return table ? table + (ptrdiff_t)((h + 1) * a->table_length) - 1 + a->lowest : NULL;
 }
 
-void op_attention_forward(alibi_context *context, const op_workspace *work, const op_attention *a)
+attention_head attend_head(const op_attention *a, size_t segment, size_t h)
 {
-  const kernel_table *k = context->kernel;
-  size_t tiles = 0;
-  for (size_t s = 0; s < a->segment_count; s++) tiles = tiles_of(&a->segments[s]) > tiles ? tiles_of(&a->segments[s]) : tiles;
-  size_t items = a->segment_count * a->heads * tiles;
-  OP_FOR_ITEMS(context, dynamic, items, 2 * operations(a), {
-    const attention_segment *s = &a->segments[item / tiles / a->heads];
-    size_t start = (tiles - 1 - item % tiles) * ATTENTION_BLOCK; /* the longest first */
-    if (start >= s->rows) continue;
-    attention_head head = head_of(a, s, item / tiles % a->heads);
-    head.queries = s->rows - start < ATTENTION_BLOCK ? s->rows - start : ATTENTION_BLOCK;
-    head.first += start;
-    head.q += start * head.q_stride;
-    head.out += start * head.out_stride;
-    if (head.lse) head.lse += start * head.lse_stride;
-    k->attention_forward(&head, work->scratch + worker * work->scratch_floats);
+  const attention_segment *s = &a->segments[segment];
+  size_t group = h / (a->heads / a->kv_heads), row = s->row;
+  attention_head head = {
+      .queries = s->rows, .keys = s->keys, .head_size = a->head_size, .scale = a->scale, .cap = a->cap,
+      .first = s->first, .both_sides = a->both_sides, .window = a->window, .bias = a->bias,
+      .slope = a->bias == BIAS_SLOPE ? a->slopes[h] : 0, .rows = a->rows, .head = (int)h, .query_row = (int64_t)row,
+      .key_row = (int64_t)s->key_row, .q = a->q.data + row * a->q.row_stride + h * a->q.head_stride,
+      .q_stride = a->q.row_stride, .k_stride = a->k.row_stride, .v_stride = a->v.row_stride,
+      .proof.log_tolerance = -INFINITY,
+      .out = a->out.data + row * a->out.row_stride + h * a->out.head_stride, .out_stride = a->out.row_stride,
+      .lse = a->lse ? a->lse + row * a->heads + h : NULL,
+      .visited = a->visited ? a->visited + 2 * (row * a->heads + h) : NULL, .row_stride = a->heads};
+  if (a->query_positions) {
+    head.query_positions = a->query_positions + row;
+    head.key_positions = a->key_positions + s->key_row;
+  }
+  if (a->bias == BIAS_DISTANCE) {
+    head.table = table_at_zero(a, a->table, h);
+    head.factors = table_at_zero(a, a->factors, h);
+  }
+  if (a->bias == BIAS_KEY) {
+    head.offsets = a->offsets + s->key_row * a->heads + h;
+    head.offset_stride = a->heads;
+  }
+  if (s->cache) {
+    size_t list = (s->list + group) * s->cache->blocks;
+    head.key_blocks = (const float *const *)(s->cache->key_blocks + list);
+    head.value_blocks = (const float *const *)(s->cache->value_blocks + list);
+  } else {
+    head.k = a->k.data + s->key_row * a->k.row_stride + group * a->k.head_stride;
+    head.v = a->v.data + s->key_row * a->v.row_stride + group * a->v.head_stride;
+  }
+  return head;
+}
+
+/* ---- the proof ---- */
+
+static bool may_skip(const op_attention *a)
+{
+  if (a->tolerance <= 0) return false;
+  return a->bias == BIAS_SLOPE || a->bias == BIAS_KEY || (a->bias == BIAS_DISTANCE && a->tails_before);
+}
+
+static size_t centre_at(const op_attention *a, const attend_plan *p, size_t group, size_t segment)
+{
+  return (group * (p->blocks / 2 + 1) + p->block_start[segment] / 2) * a->head_size;
+}
+
+/* The mean of a segment's first block, for each key-value head. */
+static void find_centres(alibi_context *context, const op_attention *a, const attend_plan *p)
+{
+  size_t items = a->segment_count * a->kv_heads, d = a->head_size;
+  OP_FOR_ITEMS(context, static, items, (double)(items * ATTENTION_BLOCK * d), {
+    const attention_segment *s = &a->segments[item / a->kv_heads];
+    size_t group = item % a->kv_heads;
+    float *turned = p->scratch + worker * p->scratch_floats;
+    if (s->cache || s->keys <= ATTENTION_BLOCK) continue;
+    context->kernel->attention_turn(ATTENTION_BLOCK, d,
+                                    a->k.data + s->key_row * a->k.row_stride + group * a->k.head_stride,
+                                    a->k.row_stride, turned);
+    block_centre(d, turned, p->centres + centre_at(a, p, group, item / a->kv_heads));
   });
 }
 
-/* The heads of one group share keys: they run in order within one item. */
-static void backward_group(const kernel_table *k, const op_attention *a, size_t segment, size_t group, float *scratch)
+static void measure_blocks(alibi_context *context, const op_attention *a, const attend_plan *p)
+{
+  size_t blocks = p->block_start[a->segment_count], items = blocks * a->kv_heads, d = a->head_size;
+  OP_FOR_ITEMS(context, static, items, (double)(items * ATTENTION_BLOCK * d), {
+    size_t block = item / a->kv_heads, group = item % a->kv_heads;
+    size_t segment = attend_segment_of(p, a->segment_count, block), start = block - p->block_start[segment];
+    const attention_segment *s = &a->segments[segment];
+    float *turned = p->scratch + worker * p->scratch_floats;
+    if (s->keys <= ATTENTION_BLOCK) continue;
+    start *= ATTENTION_BLOCK;
+    size_t rows = s->keys - start < ATTENTION_BLOCK ? s->keys - start : ATTENTION_BLOCK;
+    context->kernel->attention_turn(
+        rows, d, a->k.data + (s->key_row + start) * a->k.row_stride + group * a->k.head_stride, a->k.row_stride,
+        turned);
+    p->reach_before[group * p->blocks + block] =
+        context->kernel->attention_norm(rows, d, turned, p->centres + centre_at(a, p, group, segment));
+  });
+}
+
+/* Norms of single blocks become the largest of all before, and of all after. */
+static void gather_reach(const attend_plan *p, size_t group, size_t segment)
+{
+  size_t from = group * p->blocks + p->block_start[segment], to = group * p->blocks + p->block_start[segment + 1];
+  for (size_t b = to; p->reach_after && b-- > from;) {
+    float after = b + 1 < to ? p->reach_after[b + 1] : 0;
+    p->reach_after[b] = p->reach_before[b] > after ? p->reach_before[b] : after;
+  }
+  for (size_t b = from + 1; b < to; b++)
+    if (p->reach_before[b] < p->reach_before[b - 1]) p->reach_before[b] = p->reach_before[b - 1];
+}
+
+/* exp(log_sum) + exp(x), as a logarithm. */
+static double log_add(double log_sum, double x)
+{
+  double large = log_sum > x ? log_sum : x, small = log_sum > x ? x : log_sum;
+  return large == -INFINITY ? large : large + log1p(exp(small - large));
+}
+
+/* KEY: logarithms of the sums of exp(offset) of all blocks up to each, and from each on. */
+static void gather_offsets(const op_attention *a, const attend_plan *p, size_t h, size_t segment)
 {
   const attention_segment *s = &a->segments[segment];
-  size_t share = a->heads / a->kv_heads, d = a->head_size;
-  for (size_t h = group * share; h < (group + 1) * share; h++) {
-    attention_head head = head_of(a, s, h);
-    head.dout = a->dout + (s->row * a->heads + h) * d;
-    head.dq = a->dq + s->row * a->stride + h * d;
-    head.dk = a->dk + s->key_row * a->stride + group * d;
-    head.dv = a->dv + s->key_row * a->stride + group * d;
-    if (a->table_grad) {
-      float *partial = a->table_partials + (segment * a->heads + h) * a->table_length;
-      memset(partial, 0, a->table_length * sizeof *partial);
-      head.table_grad = partial + a->table_length - 1;
-    }
-    k->attention_backward(&head, scratch);
+  size_t base = h * p->blocks + p->block_start[segment], count = tiles_of(s->keys);
+  double sum = -INFINITY;
+  for (size_t b = 0; b < count; b++) {
+    for (size_t j = b * ATTENTION_BLOCK; j < s->keys && j < (b + 1) * ATTENTION_BLOCK; j++)
+      sum = log_add(sum, a->offsets[(s->key_row + j) * a->heads + h]);
+    p->offset_before[base + b] = (float)sum;
+  }
+  sum = -INFINITY;
+  for (size_t b = count; p->offset_after && b-- > 0;) {
+    for (size_t j = b * ATTENTION_BLOCK; j < s->keys && j < (b + 1) * ATTENTION_BLOCK; j++)
+      sum = log_add(sum, a->offsets[(s->key_row + j) * a->heads + h]);
+    p->offset_after[base + b] = (float)sum;
   }
 }
 
-void op_attention_backward(alibi_context *context, const op_workspace *work, const op_attention *a)
+static void prepare_proof(alibi_context *context, const op_attention *a, const attend_plan *p)
+{
+  size_t longest = 0;
+  for (size_t s = 0; s < a->segment_count; s++)
+    if (!a->segments[s].cache && a->segments[s].keys > longest) longest = a->segments[s].keys;
+  if (longest <= ATTENTION_BLOCK) return;
+  find_centres(context, a, p);
+  measure_blocks(context, a, p);
+  for (size_t s = 0; s < a->segment_count; s++) {
+    for (size_t g = 0; g < a->kv_heads; g++) gather_reach(p, g, s);
+    for (size_t h = 0; a->bias == BIAS_KEY && h < a->heads; h++) gather_offsets(a, p, h, s);
+  }
+}
+
+/* For a bias of -slope t: log of the sum over t' >= t of exp(-slope t') is -slope t - log(1 - exp(-slope)). */
+static void prove(const op_attention *a, const attend_plan *p, size_t segment, size_t h, attention_head *head)
+{
+  const attention_segment *s = &a->segments[segment];
+  size_t group = h / (a->heads / a->kv_heads), at = group * p->blocks + p->block_start[segment];
+  attention_proof *proof = &head->proof;
+  if (s->keys <= ATTENTION_BLOCK || (a->bias == BIAS_SLOPE && !(a->slopes[h] > 0))) return;
+  proof->log_tolerance = (float)log(a->tolerance);
+  proof->largest_factor = 1;
+  if (s->cache) {
+    proof->reach_before = s->cache->reach + (s->list + group) * s->cache->blocks;
+    proof->centre = s->cache->centres + (s->list + group) * a->head_size;
+  } else {
+    proof->reach_before = p->reach_before + at;
+    proof->reach_after = p->reach_after ? p->reach_after + at : NULL;
+    proof->centre = p->centres + centre_at(a, p, group, segment);
+  }
+  if (a->bias == BIAS_SLOPE) proof->tail = (float)-log(-expm1(-(double)a->slopes[h]));
+  if (a->bias == BIAS_KEY) {
+    proof->tails_before = p->offset_before + h * p->blocks + p->block_start[segment];
+    proof->tails_after = p->offset_after ? p->offset_after + h * p->blocks + p->block_start[segment] : NULL;
+  }
+  if (a->bias == BIAS_DISTANCE) {
+    size_t entries = op_tail_entries(a->table_length);
+    proof->tails_before = a->tails_before + h * entries;
+    proof->tails_after = a->tails_after ? a->tails_after + h * entries : NULL;
+    if (a->factors) proof->largest_factor = a->largest_factors[h];
+  }
+}
+
+/* From the far end inwards, so that every sum begins with its smallest terms. */
+static void tails_of_side(const kernel_table *k, const float *table, int64_t farthest, size_t entries, int sign,
+                          float *tails)
+{
+  double sum = -INFINITY;
+  for (size_t e = entries; e-- > 0;) {
+    float few[ATTENTION_BLOCK], largest = -INFINITY;
+    size_t count = 0;
+    for (int64_t t = (int64_t)e * ATTENTION_BLOCK; t <= farthest && count < ATTENTION_BLOCK; t++) {
+      few[count++] = table[-sign * t];
+      if (few[count - 1] > largest) largest = few[count - 1];
+    }
+    double block = 0;
+    for (size_t i = 0; i < count; i++) few[i] -= largest;
+    k->exp(count, few, few);
+    for (size_t i = 0; i < count; i++) block += few[i];
+    if (count > 0) sum = log_add(sum, largest + log(block));
+    tails[e] = (float)sum;
+  }
+}
+
+void op_table_tails(alibi_context *context, const op_attention *a, float *before, float *after, float *largest_factors)
+{
+  size_t entries = op_tail_entries(a->table_length), length = a->table_length;
+  OP_FOR_ITEMS(context, static, a->heads, 32.0 * (double)(a->heads * length), {
+    const float *table = table_at_zero(a, a->table, item);
+    tails_of_side(context->kernel, table, a->lowest + (int64_t)length - 1, entries, 1, before + item * entries);
+    if (after) tails_of_side(context->kernel, table, -a->lowest, entries, -1, after + item * entries);
+    float largest = 0;
+    for (size_t t = 0; a->factors && t < length; t++)
+      if (!(fabsf(a->factors[item * length + t]) <= largest)) largest = fabsf(a->factors[item * length + t]);
+    if (largest_factors) largest_factors[item] = largest;
+  });
+}
+
+/* ---- forward ---- */
+
+/* Heads in the order of their expected cost: the gentlest slope walks farthest. */
+static void order_heads(const op_attention *a, size_t *order)
+{
+  for (size_t i = 0; i < a->heads; i++) { /* most often the last head is the gentlest */
+    size_t h = a->heads - 1 - i, place = i;
+    for (; a->bias == BIAS_SLOPE && place > 0 && a->slopes[order[place - 1]] > a->slopes[h]; place--)
+      order[place] = order[place - 1];
+    order[place] = h;
+  }
+}
+
+/* The share of some rows. */
+static attention_head rows_of_head(attention_head head, size_t start, size_t rows)
+{
+  head.queries = head.queries - start < rows ? head.queries - start : rows;
+  head.first += (ptrdiff_t)start;
+  head.query_row += (int64_t)start;
+  if (head.query_positions) head.query_positions += start;
+  head.q += start * head.q_stride;
+  head.out += start * head.out_stride;
+  if (head.lse) head.lse += start * head.row_stride;
+  if (head.visited) head.visited += 2 * start * head.row_stride;
+  return head;
+}
+
+/* Rows an item: a whole crew of tiles, unless that leaves threads without work. */
+static size_t rows_of_item(const alibi_context *context, const op_attention *a, size_t longest)
+{
+  size_t rows = ATTENTION_CREW * ATTENTION_BLOCK, wanted = 8 * (size_t)context->threads;
+  while (rows > ATTENTION_BLOCK && (longest + rows - 1) / rows * a->segment_count * a->heads < wanted) rows /= 2;
+  return rows;
+}
+
+static void add_tallies(const alibi_context *context, const attend_plan *p, attention_tally *tally)
+{
+  for (int i = 0; i < context->threads; i++) {
+    const attention_tally *t = &p->tallies[i];
+    tally->pairs_visible += t->pairs_visible;
+    tally->pairs_visited += t->pairs_visited;
+    tally->blocks_visible += t->blocks_visible;
+    tally->blocks_visited += t->blocks_visited;
+    if (t->skipped > tally->skipped) tally->skipped = t->skipped;
+  }
+}
+
+void op_attention_forward(alibi_context *context, const op_attention *a, void *memory)
 {
   const kernel_table *k = context->kernel;
-  size_t items = a->segment_count * a->kv_heads;
-  OP_FOR_ITEMS(context, dynamic, items, 5 * operations(a), {
-    backward_group(k, a, item / a->kv_heads, item % a->kv_heads, work->scratch + worker * work->scratch_floats);
+  attend_plan p = attend_begin(context, a, false, memory);
+  bool skips = may_skip(a);
+  size_t longest = 0;
+  for (size_t s = 0; s < a->segment_count; s++)
+    if (a->segments[s].rows > longest) longest = a->segments[s].rows;
+  size_t rows = rows_of_item(context, a, longest), parts = (longest + rows - 1) / rows;
+  memset(p.tallies, 0, (size_t)context->threads * sizeof *p.tallies);
+  order_heads(a, p.head_order);
+  if (skips) prepare_proof(context, a, &p);
+  size_t items = a->segment_count * a->heads * parts;
+  OP_FOR_ITEMS(context, dynamic, items, 2 * attend_operations(a), {
+    size_t segment = item / parts % a->segment_count, h = p.head_order[item / parts / a->segment_count];
+    size_t start = (parts - 1 - item % parts) * rows; /* the longest first */
+    if (start >= a->segments[segment].rows) continue;
+    if (a->stops_when_cancelled && context_cancelled(context)) continue;
+    attention_head head = attend_head(a, segment, h);
+    if (skips) prove(a, &p, segment, h, &head);
+    head = rows_of_head(head, start, rows);
+    head.tally = a->tally ? &p.tallies[worker] : NULL;
+    k->attention_forward(&head, p.scratch + worker * p.scratch_floats);
   });
-  if (!a->table_grad) return;
-  size_t length = a->table_length;
-  OP_FOR_ITEMS(context, static, a->heads, (double)(a->segment_count * a->heads * length), {
-    for (size_t s = 0; s < a->segment_count; s++)
-      k->add(length, a->table_partials + (s * a->heads + item) * length, a->table_grad + item * length);
-  });
+  if (a->tally) add_tallies(context, &p, a->tally);
 }

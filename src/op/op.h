@@ -28,11 +28,9 @@ static inline matrix matrix_f32(const float *data, size_t rows, size_t columns)
   return (matrix){MATRIX_F32, rows, columns, columns, data, NULL};
 }
 
-/* Memory that operations share: panels, and scratch per thread. */
+/* Memory that linear operations share. */
 typedef struct op_workspace {
-  float *panels;  /* as many floats as the largest op_linear_panel_floats of the weights that are not packed */
-  float *scratch; /* [threads, scratch_floats] */
-  size_t scratch_floats; /* at least the kernel table's attention_scratch */
+  float *panels; /* as many floats as the largest op_linear_panel_floats of the weights that are not packed */
 } op_workspace;
 
 /* Floats of the panels of an operand with `inner` x `columns`. */
@@ -83,40 +81,6 @@ void op_embedding_backward(alibi_context *context, size_t rows, size_t channels,
 void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_size, size_t rotary,
                const size_t *positions, const float *cosine, const float *sine, bool inverse, float *x,
                size_t stride);
-
-/* A run of rows that attends to one set of keys. */
-typedef struct attention_segment {
-  size_t row, rows; /* rows row .. row + rows - 1 of q and out */
-  size_t first;     /* position of the first of them */
-  size_t keys;      /* keys 0 .. keys-1, at positions 0 .. keys-1 */
-  /* Either rows of the k and v matrices from key_row on, or per key-value head a list of block pointers (a cache). */
-  size_t key_row;
-  const float *const *const *key_blocks; /* [G][blocks] of [ATTENTION_BLOCK, D]; NULL: rows */
-  const float *const *const *value_blocks;
-} attention_segment;
-
-typedef struct op_attention {
-  size_t heads, kv_heads, head_size;
-  float scale;
-  bias_kind bias;
-  const float *slopes;  /* [H] */
-  const float *table;   /* [H, table_length], reversed as in position_plan */
-  size_t table_length;
-  const attention_segment *segments;
-  size_t segment_count;
-  const float *q, *k, *v; /* [R, .. stride] */
-  size_t stride;          /* of q, k, v */
-  float *out;             /* [R, H D] */
-  float *lse;             /* [R, H] */
-  /* backward: same layouts; dq, dk, dv are added to; table_grad as table, added to, or NULL */
-  const float *dout;
-  float *dq, *dk, *dv;
-  float *table_grad;
-  float *table_partials; /* [segments, H, table_length], needed with table_grad */
-} op_attention;
-
-void op_attention_forward(alibi_context *context, const op_workspace *work, const op_attention *a);
-void op_attention_backward(alibi_context *context, const op_workspace *work, const op_attention *a);
 
 /* losses[r] = -log softmax(logits[r])[target[r]]; dlogits (may be logits, NULL: not wanted) = (softmax - onehot) * weight. */
 void op_cross_entropy(alibi_context *context, size_t rows, size_t vocabulary, const float *logits,

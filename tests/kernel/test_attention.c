@@ -1,39 +1,32 @@
-/* Attention forward: against the formula, against itself in other chunks and from key blocks, and with numbers
- * that are not finite where no query may look. */
+/* Attention forward against the formula: every head size, shapes around the tiles, every option with every other, scores
+ * in the hundreds, rows without keys; and the small functions beside it. */
 #include "attention_case.h"
 
-static float *scratch_for(const kernel_table *t, size_t head_size)
+static void expect_all_visited(const char *isa, const attention_head *h)
 {
-  size_t n = t->attention_scratch(head_size);
-  return filled_floats(n, NAN); /* it promises nothing about what it finds there */
+  for (size_t r = 0; r < h->queries; r++) {
+    int32_t from = 0, to = 0;
+    for (size_t j = 0; j < h->keys; j++) {
+      if (!sees(h, r, j)) continue;
+      if (to == 0) from = (int32_t)(j / ATTENTION_BLOCK);
+      to = (int32_t)(j / ATTENTION_BLOCK) + 1;
+    }
+    const int32_t *visited = h->visited + 2 * r * h->row_stride;
+    if (visited[0] != from || visited[1] != to)
+      fail_msg("visited, %s: row %zu: expected %d .. %d, found %d .. %d", isa, r, from, to, visited[0], visited[1]);
+  }
 }
 
 static void check_against_formula(const kernel_table *t, const attention_head *h)
 {
-  double *weights = malloc((h->keys + 1) * sizeof *weights), *slack = malloc((h->keys + 1) * sizeof *slack);
-  t->attention_forward(h, scratch_for(t, h->head_size));
-  for (size_t r = 0; r < h->queries; r++) {
-    size_t end = visible_keys(h, r);
-    double lse = formula_row(h, r, weights, slack), relative = 0;
-    for (size_t j = 0; j < end; j++) relative += weights[j] * (slack[j] + 4 * EPS);
-    relative += reduction(end, 1);
-    expect_near("lse", t->name, r, h->lse[r * h->lse_stride], lse, relative + 2 * EPS * fabs(lse));
-    for (size_t c = 0; c < h->head_size; c++) {
-      double sum = 0, bound = 0, terms = 0;
-      for (size_t j = 0; j < end; j++) {
-        double value = h->v[j * h->k_stride + c];
-        sum += weights[j] * value;
-        terms += weights[j] * fabs(value);
-        bound += weights[j] * fabs(value) * (slack[j] + 4 * EPS);
-      }
-      bound += terms * relative + reduction(end, terms);
-      expect_near("out", t->name, r * h->head_size + c, h->out[r * h->out_stride + c], sum, bound);
-    }
-    for (size_t c = h->head_size; c < h->out_stride && r + 1 < h->queries; c++)
-      assert_true(h->out[r * h->out_stride + c] == 7);
-  }
-  free(weights);
-  free(slack);
+  attention_tally tally = {0};
+  attention_head own = *h;
+  own.tally = &tally;
+  run_forward(t, &own);
+  expect_formula(t, h, NULL);
+  expect_all_visited(t->name, h);
+  expect_tally(t->name, h, &tally);
+  assert_true(tally.skipped == 0);
 }
 
 static void formula_at_every_head_size(void **unused)
@@ -41,9 +34,9 @@ static void formula_at_every_head_size(void **unused)
   (void)unused;
   FOR_EACH_EDGE
     FOR_EACH_TABLE(t)
-      for (size_t d = 1; d <= 130; d++) {
-        attention_options o = {.queries = 1 + d % 7, .keys = 3 + d % 11, .first = d % 5, .head_size = d,
-                               .bias = (bias_kind)(d % 3), .blocks = d % 2, .gap = d % 4, .spread = 3};
+      for (size_t d = 1; d <= 256; d += d < 130 ? 1 : 7) {
+        attention_options o = {.queries = 1 + d % 7, .keys = 3 + d % 11, .first = (ptrdiff_t)(d % 5), .head_size = d,
+                               .bias = (bias_kind)(d % 5), .blocks = d % 2, .gap = d % 4, .spread = 3};
         attention_head h = make_head(&o);
         check_against_formula(t, &h);
         guarded_free();
@@ -56,16 +49,53 @@ static void formula_around_the_tiles(void **unused)
   for_shapes_around_the_tiles(check_against_formula);
 }
 
+static void formula_with_all_options(void **unused)
+{
+  (void)unused;
+  FOR_EACH_EDGE
+    FOR_EACH_TABLE(t)
+      for_all_options(t, check_against_formula);
+}
+
+/* The reference table stands on its own feet: it is compared with the formula, too. */
+static void formula_on_the_reference(void **unused)
+{
+  (void)unused;
+  FOR_EACH_EDGE
+    for_all_options(reference_table(), check_against_formula);
+}
+
 /* Scores in the hundreds: the running maximum does its work, the weights below exp(-104) are true zeros. */
 static void large_scores(void **unused)
 {
   (void)unused;
   guard_edge = EDGE_AT_END;
+  FOR_EACH_TABLE(t)
+    for (int both_sides = 0; both_sides < 2; both_sides++) {
+      attention_options o = {.queries = 150, .keys = 150, .head_size = 20, .bias = BIAS_SLOPE, .both_sides = both_sides,
+                             .spread = 2000};
+      attention_head h = make_head(&o);
+      h.slope = 3;
+      check_against_formula(t, &h);
+      guarded_free();
+    }
+}
+
+/* A bias is a bias, however negative: a row that sees one key gives its value. */
+static void bias_is_a_number(void **unused)
+{
+  (void)unused;
+  guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t) {
-    attention_options o = {.queries = 150, .keys = 150, .head_size = 20, .bias = BIAS_SLOPE, .spread = 2000};
+    attention_options o = {.queries = 3, .keys = 1, .head_size = 9, .bias = BIAS_DISTANCE, .spread = 1};
     attention_head h = make_head(&o);
-    h.slope = 3;
-    check_against_formula(t, &h);
+    float *table = distance_table(&h, -FLT_MAX);
+    h.table = table;
+    run_forward(t, &h);
+    for (size_t r = 0; r < 3; r++) {
+      expect_bits("the only value", t->name, 9, h.out + r * h.out_stride, h.v);
+      assert_true(h.lse[r] <= -FLT_MAX * 0.999f && isfinite(h.lse[r]));
+    }
     guarded_free();
   }
 }
@@ -74,156 +104,140 @@ static void no_key_gives_nothing(void **unused)
 {
   (void)unused;
   guard_edge = EDGE_AT_END;
-  FOR_EACH_TABLE(t) {
-    attention_options o = {.queries = 5, .keys = 0, .first = 9, .head_size = 17, .bias = BIAS_SLOPE, .spread = 1};
-    attention_head h = make_head(&o);
-    t->attention_forward(&h, scratch_for(t, 17));
-    for (size_t r = 0; r < 5; r++) {
-      assert_true(h.lse[r * h.lse_stride] == -INFINITY);
-      for (size_t c = 0; c < 17; c++) assert_true(h.out[r * h.out_stride + c] == 0);
+  for (size_t k = 0; k < kernel_table_count(); k++) {
+    const kernel_table *t = kernel_table_at(k);
+    if (!t) continue;
+    attention_options o = {.queries = 5, .first = 9, .head_size = 17, .bias = BIAS_SLOPE, .spread = 1};
+    attention_head none = make_head(&o);
+    o.keys = 3;
+    o.window = 2;
+    attention_head beyond = make_head(&o), *heads[] = {&none, &beyond};
+    for (size_t i = 0; i < 2; i++) {
+      attention_head h = *heads[i];
+      run_forward(t, &h);
+      for (size_t r = 0; r < 5; r++) {
+        assert_true(h.lse[r * h.row_stride] == -INFINITY);
+        assert_true(h.visited[2 * r * h.row_stride] == 0 && h.visited[2 * r * h.row_stride + 1] == 0);
+        for (size_t c = 0; c < 17; c++) assert_true(h.out[r * h.out_stride + c] == 0);
+      }
     }
     o.queries = 0;
-    o.keys = 6;
-    h = make_head(&o);
-    t->attention_forward(&h, scratch_for(t, 17));
+    attention_head nobody = make_head(&o);
+    run_forward(t, &nobody);
     guarded_free();
   }
 }
 
-/* The head cut down to the queries from .. to-1, writing to memory of its own. */
-static attention_head part_of(const attention_head *h, size_t from, size_t to)
-{
-  attention_head p = *h;
-  p.queries = to - from;
-  p.first = h->first + from;
-  p.q = h->q + from * h->q_stride;
-  p.out = filled_floats(span(p.queries, p.head_size, p.out_stride), 7);
-  p.lse = filled_floats(span(p.queries, 1, p.lse_stride), 7);
-  return p;
-}
-
-static void check_chunks(const kernel_table *t, const attention_head *h)
-{
-  static const size_t chunks[] = {1, 7, 64, 100};
-  float *scratch = scratch_for(t, h->head_size);
-  t->attention_forward(h, scratch);
-  for (size_t k = 0; k < 4; k++)
-    for (size_t from = 0; from < h->queries; from += chunks[k]) {
-      size_t to = from + chunks[k] < h->queries ? from + chunks[k] : h->queries, before = guard_count;
-      for (int later = 0; later < 2; later++) { /* also with no keys yet beyond the chunk, as in a cache */
-        attention_head p = part_of(h, from, to);
-        if (later && p.first + p.queries < p.keys) p.keys = p.first + p.queries;
-        t->attention_forward(&p, scratch);
-        for (size_t r = from; r < to; r++) {
-          expect_bits("row in a chunk", t->name, h->head_size, p.out + (r - from) * p.out_stride,
-                      h->out + r * h->out_stride);
-          expect_bits("lse in a chunk", t->name, 1, p.lse + (r - from) * p.lse_stride, h->lse + r * h->lse_stride);
-        }
-      }
-      for (; guard_count > before; guard_count--)
-        munmap(guards[guard_count - 1].map, guards[guard_count - 1].bytes);
-    }
-}
-
-static void rows_keep_their_bits_in_chunks(void **unused)
-{
-  (void)unused;
-  static const size_t sizes[] = {1, 3, 7, 16, 17, 32, 64, 80, 127, 128, 130};
-  guard_edge = EDGE_AT_END;
-  FOR_EACH_TABLE(t)
-    for (size_t k = 0; k < 11; k++)
-      for (int bias = BIAS_NONE; bias <= BIAS_DISTANCE; bias++) {
-        size_t first = k % 3 * 37;
-        attention_options o = {.queries = 200, .keys = 200 + first, .first = first, .head_size = sizes[k],
-                               .bias = (bias_kind)bias, .gap = k % 2, .spread = 4};
-        attention_head h = make_head(&o);
-        check_chunks(t, &h);
-        float *out = copied_floats(span(h.queries, h.head_size, h.out_stride), h.out);
-        cut_into_blocks(&h);
-        check_chunks(t, &h);
-        expect_bits("from key blocks", t->name, span(h.queries, h.head_size, h.out_stride), h.out, out);
-        guarded_free();
-      }
-}
-
-/* Exactly 0 times anything must not leave a trace either: values of 0, and a row whose weights underflow. */
-static void rows_keep_the_sign_of_zero(void **unused)
+/* visited, lse and tally are written only where they are wanted; a tally is added to. */
+static void outputs_not_wanted(void **unused)
 {
   (void)unused;
   guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t) {
-    attention_options o = {.queries = 100, .keys = 100, .head_size = 9, .bias = BIAS_SLOPE, .spread = 4};
+    attention_options o = {.queries = 70, .keys = 150, .first = 80, .head_size = 20, .bias = BIAS_SLOPE, .spread = 4};
     attention_head h = make_head(&o);
-    float *v = copied_floats(span(h.keys, h.head_size, h.k_stride), h.v);
-    for (size_t i = 0; i < span(h.keys, h.head_size, h.k_stride); i++)
-      v[i] = i % 3 == 0 ? -0.0f : i % 3 == 1 ? -1e-45f : 0.0f;
-    h.v = v;
-    check_chunks(t, &h);
+    attention_tally once = {0}, twice = {1, 2, 3, 4, 0.25};
+    h.tally = &once;
+    run_forward(t, &h);
+    h.tally = &twice;
+    run_forward(t, &h);
+    h.tally = NULL;
+    assert_true(twice.pairs_visible == once.pairs_visible + 1 && twice.pairs_visited == once.pairs_visited + 2 &&
+                twice.blocks_visible == once.blocks_visible + 3 && twice.blocks_visited == once.blocks_visited + 4 &&
+                twice.skipped == 0.25);
+    attention_head own = h;
+    own.out = filled_floats(span(70, 20, h.out_stride), 7);
+    own.visited = NULL;
+    own.lse = NULL;
+    run_forward(t, &own);
+    expect_bits("out", t->name, span(70, 20, h.out_stride), own.out, h.out);
     guarded_free();
   }
 }
 
-/* Where no query looks there may be anything. */
-static void what_is_hidden_stays_hidden(void **unused)
+/* ---- beside attention: turned blocks, norms, delta ---- */
+
+static void turned_blocks(void **unused)
 {
   (void)unused;
-  static const float poisons[] = {NAN, INFINITY, -INFINITY};
-  guard_edge = EDGE_AT_END;
-  FOR_EACH_TABLE(t)
-    for (int bias = BIAS_NONE; bias <= BIAS_DISTANCE; bias++)
-      for (size_t poisoned = 1; poisoned < 90; poisoned += 11) {
-        attention_options o = {.queries = 90, .keys = 90, .head_size = 19, .bias = (bias_kind)bias, .spread = 4,
-                               .blocks = poisoned % 2};
-        attention_head h = make_head(&o);
-        float *scratch = scratch_for(t, 19);
-        t->attention_forward(&h, scratch);
-        attention_head p = part_of(&h, 0, h.queries);
-        float *k = copied_floats(span(h.keys, 19, h.k_stride), h.k),
-              *v = copied_floats(span(h.keys, 19, h.k_stride), h.v);
-        k[poisoned * h.k_stride + 5] = poisons[poisoned % 3];
-        v[poisoned * h.k_stride + 18] = poisons[poisoned % 3];
-        p.k = k;
-        p.v = v;
-        if (o.blocks) cut_into_blocks(&p);
-        t->attention_forward(&p, scratch);
-        for (size_t r = 0; r < h.queries; r++) {
-          const float *row = p.out + r * p.out_stride;
-          if (r < poisoned)
-            expect_bits("before the poison", t->name, 19, row, h.out + r * h.out_stride);
-          else
-            assert_true(!isfinite(row[18]));
+  enum { B = ATTENTION_BLOCK };
+  static const size_t counts[] = {1, 7, 16, 33, 63, 64};
+  FOR_EACH_EDGE
+    for (size_t k = 0; k < kernel_table_count(); k++)
+      for (size_t i = 0; kernel_table_at(k) && i < 6; i++)
+        for (size_t d = 1; d < 140; d += d < 20 ? 1 : 17) {
+          const kernel_table *t = kernel_table_at(k);
+          size_t stride = d + i % 3;
+          float *key = random_floats(span(counts[i], d, stride)), *turned = filled_floats(B * d, NAN);
+          t->attention_turn(counts[i], d, key, stride, turned);
+          for (size_t c = 0; c < d; c++)
+            for (size_t j = 0; j < B; j++)
+              assert_true(turned[c * B + j] == (j < counts[i] ? key[j * stride + c] : 0));
+          guarded_free();
         }
+}
+
+static void norms_are_upper_bounds(void **unused)
+{
+  (void)unused;
+  enum { B = ATTENTION_BLOCK };
+  static const float sizes[] = {1, 100, 1e-4f, 1e12f};
+  static const float poisons[] = {NAN, INFINITY, -INFINITY};
+  FOR_EACH_EDGE
+    for (size_t k = 0; k < kernel_table_count(); k++)
+      for (size_t d = 1; kernel_table_at(k) && d < 260; d += d < 20 ? 1 : 17) {
+        const kernel_table *t = kernel_table_at(k);
+        size_t rows = 1 + d * 5 % B;
+        float size = sizes[d % 4], *turned = random_floats(B * d), *centre = random_floats(d);
+        double largest = 0;
+        for (size_t i = 0; i < d; i++) centre[i] *= size;
+        for (size_t i = 0; i < B * d; i++) turned[i] = i % B < rows ? turned[i] * size : poisons[i % 3];
+        for (size_t j = 0; j < rows; j++) {
+          double sum = 0;
+          for (size_t c = 0; c < d; c++) sum += pow((double)turned[c * B + j] - centre[c], 2);
+          largest = fmax(largest, sqrt(sum));
+        }
+        double found = t->attention_norm(rows, d, turned, centre);
+        if (!(found >= largest && found <= largest * (1 + 4 * EPS * (double)(d + 4))))
+          fail_msg("norm, %s: %zu rows of %zu: %.9g, found %.9g", t->name, rows, d, largest, found);
+        turned[d / 2 * B + rows / 2] = poisons[d % 3];
+        assert_true(t->attention_norm(rows, d, turned, centre) == INFINITY);
         guarded_free();
       }
 }
 
-/* The reference table stands on its own feet: it is compared with the formula, too. */
-static void reference(void **unused)
+static void deltas(void **unused)
 {
   (void)unused;
-  guard_edge = EDGE_AT_END;
-  for (int bias = BIAS_NONE; bias <= BIAS_DISTANCE; bias++) {
-    attention_options o = {.queries = 30,
-                           .keys = 70,
-                           .first = 40,
-                           .head_size = 12,
-                           .bias = (bias_kind)bias,
-                           .spread = 4,
-                           .blocks = bias == BIAS_SLOPE};
-    attention_head h = make_head(&o);
-    check_against_formula(reference_table(), &h);
-    guarded_free();
-  }
+  FOR_EACH_EDGE
+    FOR_EACH_TABLE(t)
+      for (size_t d = 1; d < 140; d += d < 20 ? 1 : 17) {
+        attention_options o = {.queries = 40, .keys = 1, .head_size = d, .gap = d % 3};
+        attention_head h = make_head(&o);
+        h.out = random_floats(span(40, d, h.out_stride));
+        h.dout = random_floats(span(40, d, h.dout_stride));
+        float *delta = filled_floats(span(40, 1, h.row_stride), 7);
+        t->attention_delta(&h, 3, 37, delta);
+        for (size_t r = 0; r < 40; r++) {
+          double terms, exact = dot_terms(d, h.out + r * h.out_stride, h.dout + r * h.dout_stride, &terms);
+          bool given = r >= 3 && r < 37;
+          expect_near("delta", t->name, r, delta[r * h.row_stride], given ? exact : 7,
+                      given ? reduction(d, terms) : 0);
+        }
+        guarded_free();
+      }
 }
 
 int main(void)
 {
   print_tables();
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(formula_at_every_head_size),     cmocka_unit_test(formula_around_the_tiles),
-      cmocka_unit_test(large_scores),                   cmocka_unit_test(no_key_gives_nothing),
-      cmocka_unit_test(rows_keep_their_bits_in_chunks), cmocka_unit_test(rows_keep_the_sign_of_zero),
-      cmocka_unit_test(what_is_hidden_stays_hidden),    cmocka_unit_test(reference),
+      cmocka_unit_test(formula_on_the_reference), cmocka_unit_test(formula_at_every_head_size),
+      cmocka_unit_test(formula_around_the_tiles), cmocka_unit_test(formula_with_all_options),
+      cmocka_unit_test(large_scores),             cmocka_unit_test(bias_is_a_number),
+      cmocka_unit_test(no_key_gives_nothing),     cmocka_unit_test(outputs_not_wanted),
+      cmocka_unit_test(turned_blocks),            cmocka_unit_test(norms_are_upper_bounds),
+      cmocka_unit_test(deltas),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

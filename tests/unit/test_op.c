@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base/random.h"
+#include "op/attend.h"
 #include "op/op.h"
 #include "op/team.h"
 
@@ -48,7 +49,10 @@ SPY(matmul,
     (size_t r, size_t n, size_t i, const float *a, size_t rs, size_t is, const float *p, float *c, size_t cs, bool add),
     (r, n, i, a, rs, is, p, c, cs, add))
 SPY(attention_forward, (const attention_head *h, float *scratch), (h, scratch))
-SPY(attention_backward, (const attention_head *h, float *scratch), (h, scratch))
+SPY(attention_delta, (const attention_head *h, size_t from, size_t to, float *delta), (h, from, to, delta))
+SPY(attention_open, (const attention_head *h, size_t block, float *scratch), (h, block, scratch))
+SPY(attention_give, (const attention_head *h, size_t block, size_t tile, float *scratch), (h, block, tile, scratch))
+SPY(attention_close, (const attention_head *h, size_t block, float *scratch), (h, block, scratch))
 SPY(norm_forward,
     (const norm_shape *s, const float *x, const float *gain, const float *shift, float *y, float *mean, float *rstd),
     (s, x, gain, shift, y, mean, rstd))
@@ -73,6 +77,18 @@ SPY(cross_entropy, (size_t n, const float *x, size_t target, float weight, float
 SPY(adamw, (size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v),
     (n, step, grad, value, m, v))
 
+static bool spy_attention_meet(const attention_head *h, size_t block, size_t tile, float *scratch)
+{
+  note();
+  return real->attention_meet(h, block, tile, scratch);
+}
+
+static float spy_attention_norm(size_t rows, size_t d, const float *turned, const float *centre)
+{
+  note();
+  return real->attention_norm(rows, d, turned, centre);
+}
+
 static double spy_sum_squares(size_t n, const float *x)
 {
   note();
@@ -91,7 +107,12 @@ static alibi_context *spied_context(int threads)
   spy.pack = spy_pack;
   spy.matmul = spy_matmul;
   spy.attention_forward = spy_attention_forward;
-  spy.attention_backward = spy_attention_backward;
+  spy.attention_norm = spy_attention_norm;
+  spy.attention_delta = spy_attention_delta;
+  spy.attention_open = spy_attention_open;
+  spy.attention_meet = spy_attention_meet;
+  spy.attention_give = spy_attention_give;
+  spy.attention_close = spy_attention_close;
   spy.norm_forward = spy_norm_forward;
   spy.norm_backward = spy_norm_backward;
   spy.norm_backward_gain = spy_norm_backward_gain;
@@ -142,10 +163,9 @@ static void free_floats(void)
   while (all_count) free(all_floats[--all_count]);
 }
 
-static op_workspace workspace(const alibi_context *context, size_t panels, size_t head_size)
+static op_workspace workspace(size_t panels)
 {
-  size_t scratch = head_size ? real->attention_scratch(head_size) : 0;
-  return (op_workspace){floats(panels), floats((size_t)context->threads * scratch), scratch};
+  return (op_workspace){floats(panels)};
 }
 
 /* What a run produced, one piece after another. */
@@ -214,7 +234,7 @@ enum { ROWS = 401, IN = 300, OUT = 531, X_STRIDE = IN + 3, Y_STRIDE = OUT + 5 };
 static void linear_forward(alibi_context *context, results *r)
 {
   size_t panel_floats = op_panel_floats(context, IN, OUT), y_floats = ROWS * Y_STRIDE;
-  op_workspace work = workspace(context, panel_floats, 0);
+  op_workspace work = workspace(panel_floats);
   float *x = numbers(ROWS * X_STRIDE, 1), *w = numbers(OUT * IN, 2), *bias = numbers(OUT, 3);
   float *y = numbers(y_floats, 4), *added = numbers(y_floats, 4), *packed = floats(panel_floats);
   float *y_packed = numbers(y_floats, 4), *whole = numbers(y_floats, 4);
@@ -237,7 +257,7 @@ static void linear_forward(alibi_context *context, results *r)
 
 static void linear_backward(alibi_context *context, results *r)
 {
-  op_workspace work = workspace(context, op_linear_panel_floats(context, ROWS, OUT, IN), 0);
+  op_workspace work = workspace(op_linear_panel_floats(context, ROWS, OUT, IN));
   float *x = numbers(ROWS * X_STRIDE, 1), *w = numbers(OUT * IN, 2), *dy = numbers(ROWS * Y_STRIDE, 3);
   float *dx = numbers(ROWS * X_STRIDE, 4), *dw = numbers(OUT * IN, 5), *dbias = numbers(OUT, 6);
   float *whole_dx = numbers(ROWS * X_STRIDE, 4), *whole_dw = numbers(OUT * IN, 5), *sums = numbers(OUT, 6);
@@ -461,35 +481,56 @@ static size_t sequences_of(attention_segment *segments)
   return rows;
 }
 
+static op_heads heads_at(const float *data)
+{
+  return (op_heads){data, STRIDE, SIZE};
+}
+
+static op_heads_out gradients_at(float *data)
+{
+  return (op_heads_out){data, STRIDE, SIZE};
+}
+
 static op_attention attention_of(bias_kind bias, const float *qkv, float *out, float *lse)
 {
   return (op_attention){.heads = HEADS, .kv_heads = GROUPS, .head_size = SIZE, .scale = 0.3f, .bias = bias,
-                        .slopes = numbers(HEADS, 2), .table = numbers(HEADS * LONGEST, 3), .table_length = LONGEST,
-                        .segment_count = SEQUENCES, .q = qkv, .k = qkv + HEADS * SIZE,
-                        .v = qkv + (HEADS + GROUPS) * SIZE, .stride = STRIDE, .out = out, .lse = lse};
+                        .slopes = numbers(HEADS, 2), .table = numbers(HEADS * LONGEST, 3),
+                        .table_length = bias == BIAS_DISTANCE ? LONGEST : 0, .segment_count = SEQUENCES,
+                        .q = heads_at(qkv), .k = heads_at(qkv + HEADS * SIZE),
+                        .v = heads_at(qkv + (HEADS + GROUPS) * SIZE), .out = {out, HEADS * SIZE, SIZE}, .lse = lse};
+}
+
+static void *memory_for(const alibi_context *context, size_t rows, bool backward)
+{
+  attention_size size = {.segments = SEQUENCES, .queries = rows, .keys = rows, .heads = HEADS, .kv_heads = GROUPS,
+                         .head_size = SIZE, .table_length = LONGEST, .backward = backward, .slope_grad = true,
+                         .table_grad = true};
+  return numbers(op_attention_bytes(context, &size) / sizeof(float), 8); /* what was there does not count */
 }
 
 static void attention_both_ways(alibi_context *context, results *r, bias_kind bias)
 {
   attention_segment segments[SEQUENCES];
   size_t rows = sequences_of(segments), n = rows * HEADS * SIZE, table = HEADS * LONGEST;
-  op_workspace work = workspace(context, 0, SIZE);
   float *out = floats(n), *lse = floats(rows * HEADS), *gradients = numbers(rows * STRIDE, 5);
+  float *slopes = numbers(2 * HEADS, 9); /* as doubles: any bits that are numbers */
+  int32_t *visited = (int32_t *)(void *)floats(2 * rows * HEADS);
   op_attention a = attention_of(bias, numbers(rows * STRIDE, 1), out, lse);
   a.segments = segments;
-  op_attention_forward(context, &work, &a);
-  a.dout = numbers(n, 4);
-  a.dq = gradients;
-  a.dk = gradients + HEADS * SIZE;
-  a.dv = gradients + (HEADS + GROUPS) * SIZE;
-  if (bias == BIAS_DISTANCE) {
-    a.table_grad = numbers(table, 6);
-    a.table_partials = numbers(SEQUENCES * table, 7); /* what was there does not count */
-  }
-  op_attention_backward(context, &work, &a);
+  a.tolerance = 0x1p-24;
+  a.visited = visited;
+  op_attention_forward(context, &a, memory_for(context, rows, false));
+  a.dout = (op_heads){numbers(n, 4), HEADS * SIZE, SIZE};
+  a.dq = gradients_at(gradients);
+  a.dk = gradients_at(gradients + HEADS * SIZE);
+  a.dv = gradients_at(gradients + (HEADS + GROUPS) * SIZE);
+  if (bias == BIAS_DISTANCE) a.table_grad = numbers(table, 6);
+  if (bias == BIAS_SLOPE) a.slope_grad = (double *)(void *)slopes;
+  op_attention_backward(context, &a, memory_for(context, rows, true));
   result(r, out, n);
   result(r, lse, rows * HEADS);
   result(r, gradients, rows * STRIDE);
+  result(r, slopes, 2 * HEADS);
   if (bias == BIAS_DISTANCE) {
     float *before = numbers(table, 6);
     assert_memory_not_equal(a.table_grad, before, table * sizeof *before);
@@ -512,42 +553,36 @@ static void attention_table(alibi_context *context, results *r)
   attention_both_ways(context, r, BIAS_DISTANCE);
 }
 
-/* The last rows of every sequence against keys in blocks, as a session keeps them; then all rows against keys in rows. */
+/* The last rows of every sequence against a cache, as a session keeps it; then all rows against keys in rows. */
 static void attention_cached(alibi_context *context, results *r)
 {
-  enum { BLOCKS = (LONGEST + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK, BLOCK_FLOATS = ATTENTION_BLOCK * SIZE };
-  static const float *blocks[2][SEQUENCES][GROUPS][BLOCKS];
-  static const float *const *heads[2][SEQUENCES][GROUPS];
   attention_segment whole[SEQUENCES], tails[SEQUENCES];
+  block_cache *caches[SEQUENCES];
   size_t rows = sequences_of(whole), n = rows * HEADS * SIZE;
-  op_workspace work = workspace(context, 0, SIZE);
-  float *qkv = numbers(rows * STRIDE, 1), *cache = floats((size_t)2 * SEQUENCES * GROUPS * BLOCKS * BLOCK_FLOATS);
-  float *out = floats(n), *expected = floats(n), *lse = floats(rows * HEADS);
-  for (size_t kind = 0; kind < 2; kind++)
-    for (size_t s = 0; s < SEQUENCES; s++)
-      for (size_t g = 0; g < GROUPS; g++) {
-        const float *from = qkv + whole[s].key_row * STRIDE + (HEADS + kind * GROUPS + g) * SIZE;
-        float *to = cache + ((kind * SEQUENCES + s) * GROUPS + g) * BLOCKS * BLOCK_FLOATS;
-        for (size_t j = 0; j < lengths[s]; j++) memcpy(to + j * SIZE, from + j * STRIDE, SIZE * sizeof *to);
-        for (size_t b = 0; b < BLOCKS; b++) blocks[kind][s][g][b] = to + b * BLOCK_FLOATS;
-        heads[kind][s][g] = blocks[kind][s][g];
-      }
+  float *qkv = numbers(rows * STRIDE, 1), *out = floats(n), *expected = floats(n), *lse = floats(rows * HEADS);
   for (size_t s = 0; s < SEQUENCES; s++) {
     size_t first = lengths[s] * (s + 1) / (SEQUENCES + 1);
-    tails[s] = (attention_segment){.row = whole[s].row + first, .rows = lengths[s] - first, .first = first,
-                                   .keys = lengths[s], .key_blocks = heads[0][s], .value_blocks = heads[1][s]};
+    assert_int_equal(block_cache_new(real, 1 + GROUPS, SIZE, lengths[s], &caches[s], NULL), ALIBI_OK);
+    for (size_t g = 0; g < GROUPS; g++) {
+      const float *keys = qkv + whole[s].key_row * STRIDE + (HEADS + g) * SIZE;
+      block_cache_store(caches[s], 1 + g, 0, lengths[s], keys, STRIDE, keys + GROUPS * SIZE, STRIDE);
+    }
+    tails[s] = (attention_segment){.row = whole[s].row + first, .rows = lengths[s] - first, .first = (ptrdiff_t)first,
+                                   .keys = lengths[s], .cache = caches[s], .list = 1};
   }
   op_attention a = attention_of(BIAS_DISTANCE, qkv, out, NULL);
   a.segments = tails;
-  op_attention_forward(context, &work, &a);
+  op_attention_forward(context, &a, memory_for(context, rows, false));
   result(r, out, n);
   a.segments = whole;
-  a.out = expected;
+  a.out.data = expected;
   a.lse = lse;
-  op_attention_forward(context, &work, &a);
-  for (size_t s = 0; s < SEQUENCES; s++)
+  op_attention_forward(context, &a, memory_for(context, rows, false));
+  for (size_t s = 0; s < SEQUENCES; s++) {
     expect_same("rows on a cache", out + tails[s].row * HEADS * SIZE, expected + tails[s].row * HEADS * SIZE,
                 tails[s].rows * HEADS * SIZE);
+    block_cache_free(caches[s]);
+  }
 }
 
 static void attention(void **unused)
@@ -588,16 +623,15 @@ static void a_caller_may_be_in_a_team(void **unused)
   (void)unused;
   alibi_context *context = spied_context(1);
   attention_segment segments[SEQUENCES];
-  size_t n = sequences_of(segments) * HEADS * SIZE;
-  op_workspace work = workspace(context, 0, SIZE);
+  size_t rows = sequences_of(segments), n = rows * HEADS * SIZE;
   float *out = floats(n), *expected = floats(n);
-  op_attention a = attention_of(BIAS_SLOPE, numbers(n / HEADS / SIZE * STRIDE, 1), expected, NULL);
+  void *memory = memory_for(context, rows, false);
+  op_attention a = attention_of(BIAS_SLOPE, numbers(rows * STRIDE, 1), expected, NULL);
   a.segments = segments;
-  op_attention_forward(context, &work, &a);
-  a.out = out;
-  work.scratch_floats = (size_t)1 << 50; /* the next thread's: far away */
+  op_attention_forward(context, &a, memory);
+  a.out.data = out;
 #pragma omp parallel num_threads(3)
-  if (omp_get_thread_num() == 2) op_attention_forward(context, &work, &a);
+  if (omp_get_thread_num() == 2) op_attention_forward(context, &a, memory);
   expect_same("in a team", out, expected, n);
   free_floats();
   alibi_context_free(context);

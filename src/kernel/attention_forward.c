@@ -1,0 +1,423 @@
+/* Attention of one head, forward, in tiles of 64 queries by 64 keys.
+ * No matrix of queries by keys is ever stored: a row keeps a running maximum and sum (online softmax; Milakov and
+ * Gimelshein 2018; Dao et al., FlashAttention, 2022).  Key blocks lie on absolute multiples of 64 and are walked from the
+ * row's own position outwards, so the bias falls all the way, and a row stops where everything farther away is proven
+ * to weigh less than the tolerance.  A row does the same sums in the same order, and stops at the same block, alone, in a
+ * chunk, or in a full prefill; a block of which it sees nothing leaves it as it was.
+ *
+ * Tiles walk in crews, so that a block is turned and copied once for all of them. */
+#include "kernel/attention_tile.h"
+#include "kernel/tables.h"
+
+size_t KERNEL(attention_scratch)(size_t head_size)
+{
+  size_t d = padded(head_size);
+  return 8 * BLOCK * d + 4 * BLOCK * BLOCK + (4 + 7 * ATTENTION_CREW) * BLOCK; /* of backward; forward fits too */
+}
+
+void KERNEL(attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned)
+{
+  turn_block(rows, d, k, k_stride, turned);
+}
+
+/* sqrt(sum) is off by a relative (d + 4) 2^-24 at most, and a sum that underflows by less than 1e-18: both added. */
+float KERNEL(attention_norm)(size_t rows, size_t d, const float *turned, const float *centre)
+{
+  vf largest = {0};
+  bool finite = true;
+  for (size_t j = 0; j < rows; j += LANES) {
+    vf sum = {0};
+    for (size_t c = 0; c < d; c++) {
+      vf off = vf_load(turned + c * BLOCK + j) - centre[c];
+      sum = vf_fma(off, off, sum);
+    }
+    sum = vf_and(mask_below((int)(rows - j)), sum);
+    finite = finite && vf_sum(sum * 0.0f) == 0;
+    largest = vf_max(sum, largest);
+  }
+  if (!finite) return INFINITY;
+  return sqrtf(vf_largest(largest)) * (1.0f + 6e-8f * (float)(d + 8)) + 1e-18f;
+}
+
+/* Rows of queries that walk together, with what they have gathered.  Aligned, since gcc 12 takes the ends of loops over a
+ * member of an array of these to be. */
+typedef struct forward_tile {
+  _Alignas(64) size_t first;     /* row of the head */
+  size_t rows, home;             /* home: the block of their own position */
+  float *out;                    /* [BLOCK, padded d] */
+  float *maximum, *sum, *shrink; /* [BLOCK], of the rows */
+  float *reach, *centre_score;   /* |scale| |q|, and scale q.centre */
+  float *left_gap, *right_gap;   /* logarithm of the share of a row that its stop left behind; -infinity: nothing */
+  float centre_norm;
+  attention_range seen[BLOCK], all, common;      /* keys that a row sees; that any does; that every one does */
+  size_t visited_from[BLOCK], visited_to[BLOCK]; /* blocks */
+  bool stopped[BLOCK], some_stopped;
+  meeting m;
+} forward_tile;
+
+/* Tiles, and the block that they meet. */
+typedef struct forward_crew {
+  forward_tile tiles[ATTENTION_CREW];
+  size_t count;
+  float *turned_keys, *values, *s, *places;
+} forward_crew;
+
+/* ---- the proof ---- */
+
+/* A score is at most centre_score + reach |k - centre| + slack: upper bounds, in fp32, of what docs/attention.md derives. */
+static void measure_queries(const attention_head *h, forward_tile *t)
+{
+  size_t d = h->head_size;
+  const float *centre = h->proof.centre;
+  float grow = 1.0f + 6e-8f * (float)(d + 8);
+  double square = 0;
+  for (size_t c = 0; c < d; c++) square += (double)centre[c] * centre[c];
+  t->centre_norm = (float)sqrt(square) * grow;
+  for (size_t r = 0; r < t->rows; r++) {
+    const float *q = h->q + (t->first + r) * h->q_stride;
+    vf squares = {0}, products = {0};
+    for (size_t c = 0; c < d; c += LANES) {
+      vf x = vf_load_part(q + c, part(d, c));
+      squares = vf_fma(x, x, squares);
+      products = vf_fma(x, vf_load_part(centre + c, part(d, c)), products);
+    }
+    t->reach[r] = fabsf(h->scale) * (sqrtf(vf_sum(squares)) * grow + 1e-18f);
+    t->centre_score[r] = h->scale * vf_sum(products);
+  }
+}
+
+/* Upper bounds of the scores of LANES rows with keys no farther than `largest` from the centre.  The slack covers the
+ * rounding of a score of up to 256 terms, and of its bias. */
+static vf score_bound(const attention_head *h, const forward_tile *t, size_t r, float largest)
+{
+  vf reach = vf_load(t->reach + r), centre = vf_load(t->centre_score + r);
+  vf slack = reach * ((largest + t->centre_norm) * 0x1p-16f) + 1e-3f;
+  vf bound = (h->factors ? vf_abs(centre) : centre) + reach * largest + slack; /* factors may turn scores round */
+  if (h->cap > 0 && largest < INFINITY) bound = vf_select(bound > h->cap, vf_splat(h->cap * 1.00001f), bound);
+  return h->factors ? bound * h->proof.largest_factor : bound;
+}
+
+/* The row sees nothing more on that side, from `block` outwards. */
+static bool row_done(const forward_tile *t, size_t r, bool left, size_t block)
+{
+  return left ? t->seen[r].from >= (block + 1) * BLOCK : t->seen[r].to <= block * BLOCK;
+}
+
+/* Logarithms of the sums of exp(bias) over all keys of blocks .. block (right: block ..), for LANES rows from r on. */
+static vf bias_tails(const attention_head *h, const forward_tile *t, bool left, size_t block, size_t r)
+{
+  const float *tails = left ? h->proof.tails_before : h->proof.tails_after;
+  if (h->bias == BIAS_KEY) return vf_splat(tails[block]);
+  size_t nearest = left ? block * BLOCK + BLOCK - 1 : block * BLOCK;
+  int64_t position = key_position(h, nearest), sign = left ? 1 : -1;
+  if (h->bias == BIAS_SLOPE && !h->query_positions) {
+    float first = (float)(sign * (query_position(h, t->first + r) - position));
+    return h->proof.tail - (vf_from_int(vi_lanes()) * (float)sign + first) * h->slope;
+  }
+  vf tail = {0};
+  for (size_t l = 0; l < LANES && r + l < t->rows; l++) {
+    if (row_done(t, r + l, left, block)) continue; /* a table may not reach so far */
+    int64_t distance = sign * (query_position(h, t->first + r + l) - position);
+    if (distance < 0) distance = 0;
+    tail[l] = h->bias == BIAS_SLOPE ? h->proof.tail - h->slope * (float)distance : tails[distance / BLOCK];
+  }
+  return tail;
+}
+
+/* Stops the rows for which all keys of blocks .. block (right: block ..) together weigh too little.  A row that has
+ * seen nothing yet has -infinity to compare with, and goes on. */
+static void stop_rows(const attention_head *h, forward_tile *t, bool left, size_t block, float log_tolerance)
+{
+  float largest = left ? h->proof.reach_before[block] : h->proof.reach_after[block], gaps[BLOCK];
+  for (size_t r = 0; r < t->rows; r += LANES) {
+    vf lse = vf_load(t->maximum + r) + vf_log(vf_load(t->sum + r));
+    vf_store(gaps + r, score_bound(h, t, r, largest) + bias_tails(h, t, left, block, r) - lse);
+  }
+  for (size_t r = 0; r < t->rows; r++) {
+    if (!(gaps[r] <= log_tolerance) || t->stopped[r]) continue;
+    if (row_done(t, r, left, block)) continue;
+    t->stopped[r] = t->some_stopped = true;
+    *(left ? &t->left_gap[r] : &t->right_gap[r]) = gaps[r];
+    if (left)
+      t->visited_from[r] = block + 1;
+    else
+      t->visited_to[r] = block;
+  }
+}
+
+/* ---- one block joins ---- */
+
+/* LANES rows from g on: scores, the new maximum and how the old sums shrink, weights, the new sum. */
+INLINE void forward_rows(const score_kind kind, const bool whole, const attention_head *h, const forward_tile *t,
+                         const forward_crew *crew, size_t start, size_t g)
+{
+  const meeting *m = &t->m;
+  vf partial[LANES], infinite = vf_splat(-INFINITY);
+  size_t rows = m->rows - g < LANES ? m->rows - g : LANES;
+  int64_t block_position = key_position(h, start);
+  for (size_t l = 0; l < LANES; l++) {
+    partial[l] = infinite;
+    if (l >= rows) continue;
+    int64_t distance = query_position(h, t->first + g + l) - block_position;
+    score_row row = score_row_of(kind, h, m, g + l, distance, crew->places);
+    float *s = crew->s + (g + l) * BLOCK;
+    for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
+      vf x = score_at(kind, whole, &row, vf_load(s + v), v);
+      if (kind != SCORE_READY) vf_store(s + v, x);
+      partial[l] = vf_max(whole ? x : vf_select(seen_lanes(&row, v), x, infinite), partial[l]);
+    }
+  }
+  vf before = vf_load(t->maximum + g), now = vf_max(vf_maxima(partial), before);
+  vf shrink = vf_exp(vf_select(now == -INFINITY, (vf){0}, before - now));
+  vf_store(t->maximum + g, now);
+  vf_store(t->shrink + g, shrink);
+  for (size_t l = 0; l < LANES; l++) {
+    partial[l] = (vf){0};
+    if (l >= rows) continue;
+    score_row row = {.from = m->from[g + l], .to = m->to[g + l]};
+    float *s = crew->s + (g + l) * BLOCK, shift = t->maximum[g + l];
+    for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
+      vf weight = vf_exp(vf_load(s + v) - shift);
+      if (!whole) weight = vf_and(seen_lanes(&row, v), weight);
+      partial[l] += weight;
+      vf_store(s + v, weight);
+    }
+    if (!whole) zero_unseen(m, g + l, s);
+  }
+  vf_store(t->sum + g, vf_fma(vf_load(t->sum + g), shrink, vf_sums(partial)));
+}
+
+#define FORWARD_KIND(kind)                                                                                   \
+  static void forward_##kind(const attention_head *h, const forward_tile *t, const forward_crew *crew,       \
+                             size_t start)                                                                   \
+  {                                                                                                          \
+    for (size_t g = 0; g < t->rows; g += LANES) {                                                            \
+      if (t->m.whole)                                                                                        \
+        forward_rows(kind, true, h, t, crew, start, g);                                                      \
+      else                                                                                                   \
+        forward_rows(kind, false, h, t, crew, start, g);                                                     \
+    }                                                                                                        \
+  }
+FORWARD_KIND(SCORE_READY)
+FORWARD_KIND(SCORE_PLAIN)
+FORWARD_KIND(SCORE_SLOPE)
+FORWARD_KIND(SCORE_TWO_SIDED)
+FORWARD_KIND(SCORE_TABLE)
+
+static void (*const forward_weights[SCORE_KINDS])(const attention_head *, const forward_tile *, const forward_crew *,
+                                                  size_t) = {
+    forward_SCORE_READY, forward_SCORE_PLAIN, forward_SCORE_SLOPE, forward_SCORE_TWO_SIDED, forward_SCORE_TABLE};
+
+typedef struct forward_operands {
+  const float *turned_keys, *values;
+  size_t value_stride;
+} forward_operands;
+
+static forward_operands forward_load(const attention_head *h, const forward_crew *crew, size_t block)
+{
+  size_t d = h->head_size, start = block * BLOCK, keys = h->keys - start < BLOCK ? h->keys - start : BLOCK;
+  fill_places(h, start, keys, crew->places);
+  if (h->key_blocks) {
+    size_t width = (d + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
+    return (forward_operands){h->key_blocks[block], h->value_blocks[block], width};
+  }
+  turn_block(keys, d, h->k + start * h->k_stride, h->k_stride, crew->turned_keys);
+  copy_rows(keys, d, h->v + start * h->v_stride, h->v_stride, crew->values);
+  return (forward_operands){crew->turned_keys, crew->values, padded(d)};
+}
+
+/* What the rows that have not stopped see of a block. */
+static void forward_meet(const attention_head *h, forward_tile *t, size_t start)
+{
+  meeting *m = &t->m;
+  meeting_start(m, t->rows, h->keys - start < BLOCK ? h->keys - start : BLOCK);
+  if (!t->some_stopped && start >= t->common.from && start + BLOCK <= t->common.to) {
+    memset(m->from, 0, t->rows);
+    memset(m->to, BLOCK, t->rows);
+    m->any = true;
+    return;
+  }
+  m->whole = false;
+  for (size_t r = 0; r < t->rows; r++)
+    meeting_row(m, r, t->stopped[r] ? (attention_range){0, 0} : t->seen[r], start);
+}
+
+/* They visit it. */
+static void forward_visit(const attention_head *h, forward_tile *t, const forward_crew *crew, size_t start,
+                          const forward_operands *b)
+{
+  size_t d = h->head_size, width = padded(d);
+  const meeting *m = &t->m;
+  score_kind kind = score_kind_of(h);
+  product_seen(m, d, h->q + t->first * h->q_stride, h->q_stride, b->turned_keys, crew->s);
+  if (kind == SCORE_READY) prepare_scores(h, m, t->first, start, crew->s, NULL, NULL);
+  forward_weights[kind](h, t, crew, start);
+  for (size_t r = 0; r < t->rows; r++) {
+    if (t->shrink[r] == 1) continue;
+    float *out = t->out + r * width;
+    for (size_t c = 0; c < width; c += LANES) vf_store(out + c, vf_load(out + c) * t->shrink[r]);
+  }
+  bool exact = !m->whole && !all_finite(m->keys, width, b->values, b->value_stride);
+  product_below(m, width, crew->s, b->values, b->value_stride, t->out, true, exact);
+  if (!h->tally) return;
+  h->tally->blocks_visited++;
+  for (size_t r = 0; r < t->rows; r++) h->tally->pairs_visited += m->to[r] - m->from[r];
+}
+
+/* ---- a tile ---- */
+
+static void forward_start(const attention_head *h, forward_tile *t)
+{
+  zero(t->out, t->rows * padded(h->head_size));
+  zero(t->sum, BLOCK);
+  for (size_t r = 0; r < BLOCK; r++) t->maximum[r] = t->left_gap[r] = t->right_gap[r] = -INFINITY;
+  for (size_t r = 0; r < t->rows; r++) {
+    attention_range seen = t->seen[r];
+    t->visited_from[r] = seen.from < seen.to ? seen.from / BLOCK : 0;
+    t->visited_to[r] = seen.from < seen.to ? (seen.to - 1) / BLOCK + 1 : 0;
+  }
+  if (h->proof.log_tolerance > -INFINITY) measure_queries(h, t);
+}
+
+/* Out of the tile: sums become means.  -0 becomes 0, since a term of 0 may have made it so in another chunk. */
+static void forward_finish(const attention_head *h, const forward_tile *t)
+{
+  size_t width = padded(h->head_size);
+  for (size_t g = 0; g < t->rows; g += LANES) {
+    vf sum = vf_load(t->sum + g), lse = vf_load(t->maximum + g) + vf_log(sum);
+    vf_store(t->shrink + g, vf_select(sum > 0.0f, 1.0f / sum, sum)); /* NaN stays NaN, no key gives 0 */
+    vf_store(t->maximum + g, lse);
+  }
+  for (size_t r = 0; r < t->rows; r++) {
+    size_t row = t->first + r;
+    float inverse = t->shrink[r], *out = h->out + row * h->out_stride;
+    for (size_t c = 0; c < h->head_size; c += LANES)
+      vf_store_part(out + c, vf_load(t->out + r * width + c) * inverse + 0.0f, part(h->head_size, c));
+    if (h->lse) h->lse[row * h->row_stride] = t->maximum[r];
+    if (!h->visited) continue;
+    h->visited[2 * row * h->row_stride] = (int32_t)t->visited_from[r];
+    h->visited[2 * row * h->row_stride + 1] = (int32_t)t->visited_to[r];
+  }
+}
+
+static void count_tile(const attention_head *h, const forward_tile *t)
+{
+  attention_tally *tally = h->tally;
+  if (t->all.from < t->all.to)
+    tally->blocks_visible += (int64_t)((t->all.to - 1) / BLOCK + 1 - t->all.from / BLOCK);
+  for (size_t r = 0; r < t->rows; r++) {
+    double skipped = exp(t->left_gap[r]) + exp(t->right_gap[r]);
+    if (t->seen[r].from < t->seen[r].to) tally->pairs_visible += (int64_t)(t->seen[r].to - t->seen[r].from);
+    if (skipped > tally->skipped) tally->skipped = skipped;
+  }
+}
+
+static void see(const attention_head *h, forward_tile *t)
+{
+  t->all = (attention_range){h->keys, 0};
+  t->common = (attention_range){0, h->keys};
+  for (size_t r = 0; r < t->rows; r++) {
+    attention_range seen = t->seen[r] = keys_seen(h, t->first + r);
+    if (seen.from > t->common.from) t->common.from = seen.from;
+    if (seen.to < t->common.to) t->common.to = seen.to;
+    if (seen.from >= seen.to) continue;
+    if (seen.from < t->all.from) t->all.from = seen.from;
+    if (seen.to > t->all.to) t->all.to = seen.to;
+  }
+}
+
+/* Some row still wants `block` or what lies beyond it. */
+static bool walks_on(const forward_tile *t, bool left, size_t block)
+{
+  if (t->all.from >= t->all.to) return false;
+  if (left ? block > t->home : block <= t->home) return true; /* its walk has not begun */
+  for (size_t r = 0; r < t->rows; r++)
+    if (!t->stopped[r] && t->seen[r].from < t->seen[r].to && !row_done(t, r, left, block)) return true;
+  return false;
+}
+
+static bool crew_walks_on(const forward_crew *crew, bool left, size_t block)
+{
+  for (size_t i = 0; i < crew->count; i++)
+    if (walks_on(&crew->tiles[i], left, block)) return true;
+  return false;
+}
+
+/* Each tile from the block of its own position to the left; or from the one after that to the right. */
+static void forward_walk(const attention_head *h, forward_crew *crew, bool left, size_t from, size_t count)
+{
+  bool stops = h->proof.log_tolerance > -INFINITY;
+  float log_tolerance = h->proof.log_tolerance - (h->both_sides ? 0.6931472f : 0);
+  for (size_t i = 0; i < crew->count; i++) {
+    memset(crew->tiles[i].stopped, 0, sizeof crew->tiles[i].stopped);
+    crew->tiles[i].some_stopped = false;
+  }
+  for (size_t step = 0; step < count; step++) {
+    size_t block = left ? from - step : from + step;
+    forward_operands operands = {0};
+    if (!crew_walks_on(crew, left, block)) break;
+    for (size_t i = 0; i < crew->count; i++) {
+      forward_tile *t = &crew->tiles[i];
+      if (left ? block > t->home : block <= t->home) continue;
+      if (stops && block != t->home) stop_rows(h, t, left, block, log_tolerance);
+      forward_meet(h, t, block * BLOCK);
+      if (!t->m.any) continue;
+      if (!operands.values) operands = forward_load(h, crew, block);
+      forward_visit(h, t, crew, block * BLOCK, &operands);
+    }
+  }
+}
+
+/* The block of the last key at or before a row's position. */
+static size_t home_of(const attention_head *h, size_t r)
+{
+  size_t end = first_at_least(h->key_positions, 0, h->keys, query_position(h, r) + 1);
+  return end == 0 ? 0 : (end - 1) / BLOCK;
+}
+
+/* The next tiles, from row `first` on; returns the row after them. */
+static size_t form_crew(const attention_head *h, forward_crew *crew, size_t first)
+{
+  crew->count = 0;
+  while (first < h->queries && crew->count < ATTENTION_CREW) {
+    forward_tile *t = &crew->tiles[crew->count++];
+    t->first = first;
+    t->rows = h->queries - first < BLOCK ? h->queries - first : BLOCK;
+    t->home = home_of(h, first);
+    if (h->both_sides) /* rows that start from different blocks would walk in different orders */
+      for (size_t r = 1; r < t->rows; r++)
+        if (home_of(h, first + r) != t->home) t->rows = r;
+    t->home = home_of(h, first + t->rows - 1);
+    see(h, t);
+    forward_start(h, t);
+    first += t->rows;
+  }
+  return first;
+}
+
+void KERNEL(attention_forward)(const attention_head *h, float *scratch)
+{
+  size_t width = padded(h->head_size), blocks = (h->keys + BLOCK - 1) / BLOCK;
+  forward_crew crew;
+  crew.turned_keys = take(&scratch, BLOCK * width);
+  crew.values = take(&scratch, BLOCK * width);
+  crew.s = take(&scratch, BLOCK * BLOCK);
+  crew.places = take(&scratch, BLOCK);
+  count_places(crew.places);
+  for (size_t i = 0; i < ATTENTION_CREW; i++) {
+    forward_tile *t = &crew.tiles[i];
+    t->out = take(&scratch, BLOCK * width);
+    float **columns[] = {&t->maximum, &t->sum, &t->shrink, &t->reach, &t->centre_score, &t->left_gap, &t->right_gap};
+    for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) *columns[c] = take(&scratch, BLOCK);
+  }
+  for (size_t first = 0; first < h->queries;) {
+    first = form_crew(h, &crew, first);
+    size_t last_home = crew.tiles[crew.count - 1].home, first_home = crew.tiles[0].home;
+    forward_walk(h, &crew, true, last_home, last_home + 1);
+    if (h->both_sides) forward_walk(h, &crew, false, first_home + 1, blocks > first_home + 1 ? blocks - first_home - 1 : 0);
+    for (size_t i = 0; i < crew.count; i++) {
+      forward_finish(h, &crew.tiles[i]);
+      if (h->tally) count_tile(h, &crew.tiles[i]);
+    }
+  }
+}

@@ -1,0 +1,332 @@
+/* kernel/attention_tile.h - what attention forward and backward share: a tile of at most 64 queries meets a block of 64
+ * keys, their products, and the scores made of them.
+ *
+ * Each row sees one run of the block's keys, or none.  Products are taken over what a register tile's rows see
+ * together; where a row sees less, its weight is 0, and a term of 0 changes no sum (the sign of a zero is settled when a
+ * row is finished).  Where what the weights meet may be infinite or NaN, `exact` takes the rows one by one, each as far
+ * as it sees. */
+#ifndef KERNEL_ATTENTION_TILE_H
+#define KERNEL_ATTENTION_TILE_H
+
+#include "kernel/attention_sight.h"
+#include "kernel/matmul.h"
+#include "kernel/vector_math.h"
+
+enum { BLOCK = ATTENTION_BLOCK };
+
+static inline size_t padded(size_t head_size)
+{
+  return (head_size + LANES - 1) / LANES * LANES;
+}
+
+static inline float *take(float **scratch, size_t floats)
+{
+  float *piece = *scratch;
+  *scratch += floats;
+  return piece;
+}
+
+static inline void zero(float *x, size_t floats)
+{
+  memset(x, 0, floats * sizeof *x);
+}
+
+/* Rows of d floats to rows of padded(d), the rest 0. */
+static inline void copy_rows(size_t rows, size_t d, const float *from, size_t from_stride, float *to)
+{
+  size_t width = padded(d);
+  for (size_t r = 0; r < rows; r++)
+    for (size_t c = 0; c < d; c += LANES)
+      vf_store(to + r * width + c, vf_load_part(from + r * from_stride + c, part(d, c)));
+}
+
+static inline void add_rows(size_t rows, size_t d, const float *from, float *to, size_t to_stride)
+{
+  size_t width = padded(d);
+  for (size_t r = 0; r < rows; r++)
+    for (size_t c = 0; c < d; c += LANES) {
+      float *at = to + r * to_stride + c;
+      vf_store_part(at, vf_load_part(at, part(d, c)) + vf_load(from + r * width + c), part(d, c));
+    }
+}
+
+/* Key or value rows of a block, turned: to [d, BLOCK].  Rows beyond `rows` are 0. */
+static inline void turn_block(size_t rows, size_t d, const float *from, size_t stride, float *to)
+{
+  for (size_t j = 0; j < BLOCK; j += LANES)
+    for (size_t c = 0; c < d; c += LANES) {
+      vf square[LANES];
+      size_t depth = part(d, c);
+      for (size_t l = 0; l < LANES; l++)
+        square[l] = j + l < rows ? vf_load_part(from + (j + l) * stride + c, depth) : (vf){0};
+      transpose(square);
+      for (size_t l = 0; l < depth; l++) vf_store(to + (c + l) * BLOCK + j, square[l]);
+    }
+}
+
+/* Rows of whole vectors without infinity or NaN. */
+static inline bool all_finite(size_t rows, size_t width, const float *x, size_t stride)
+{
+  vf sum = {0};
+  for (size_t r = 0; r < rows; r++)
+    for (size_t c = 0; c < width; c += LANES) sum += vf_load(x + r * stride + c) * 0.0f;
+  return vf_sum(sum) == 0;
+}
+
+/* ---- a tile of queries meets a block of keys ---- */
+
+typedef struct meeting {
+  size_t rows, keys; /* of the tile, of the block */
+  bool whole;        /* every row sees every key, and the block is full */
+  bool any;          /* some row sees some key */
+  uint8_t from[BLOCK], to[BLOCK]; /* row r sees keys from[r] .. to[r]-1 of the block */
+} meeting;
+
+static inline size_t clamped(size_t key, size_t start, size_t keys)
+{
+  return key <= start ? 0 : key - start < keys ? key - start : keys;
+}
+
+static inline void meeting_start(meeting *m, size_t rows, size_t keys)
+{
+  m->rows = rows;
+  m->keys = keys;
+  m->whole = keys == BLOCK;
+  m->any = false;
+}
+
+static inline void meeting_row(meeting *m, size_t r, attention_range seen, size_t start)
+{
+  size_t from = clamped(seen.from, start, m->keys), to = clamped(seen.to, start, m->keys);
+  if (from >= to) from = to = 0;
+  m->from[r] = (uint8_t)from;
+  m->to[r] = (uint8_t)to;
+  m->whole = m->whole && from == 0 && to == BLOCK;
+  m->any = m->any || from < to;
+}
+
+/* What rows r .. r+height-1 see together; empty where none sees anything. */
+static inline attention_range keys_of_rows(const meeting *m, size_t r, size_t height)
+{
+  if (m->whole) return (attention_range){0, BLOCK};
+  attention_range all = {BLOCK, 0};
+  for (size_t i = r; i < r + height; i++) {
+    if (m->from[i] >= m->to[i]) continue;
+    if (m->from[i] < all.from) all.from = m->from[i];
+    if (m->to[i] > all.to) all.to = m->to[i];
+  }
+  return all;
+}
+
+static inline bool sees(const meeting *m, size_t r, size_t key)
+{
+  return key >= m->from[r] && key < m->to[r];
+}
+
+/* The rows from `after` on that see any of the keys j .. j+height-1; exact: only as far as there is no gap. */
+static inline attention_range rows_of_keys(const meeting *m, size_t j, size_t height, size_t after, bool exact)
+{
+  if (m->whole) return (attention_range){after, m->rows};
+  attention_range all = {m->rows, m->rows};
+  for (size_t r = after; r < m->rows; r++) {
+    if (m->from[r] < j + height && m->to[r] > j) {
+      if (all.from == m->rows) all.from = r;
+      all.to = r + 1;
+    } else if (exact && all.from < m->rows)
+      break;
+  }
+  return all;
+}
+
+/* S [rows, BLOCK] = A B for B [inner, BLOCK], as far as the rows see; the rest is left as it was. */
+static inline void product_seen(const meeting *m, size_t inner, const float *a, size_t row_stride, const float *b,
+                                float *s)
+{
+  for (size_t c = 0; c < BLOCK; c += TILE_COLUMNS)
+    for (size_t r = 0; r < m->rows; r += TILE_ROWS) {
+      size_t height = m->rows - r < TILE_ROWS ? m->rows - r : TILE_ROWS;
+      attention_range seen = keys_of_rows(m, r, height);
+      const float *left = a + r * row_stride;
+      float *out = s + r * BLOCK + c;
+      if (seen.to <= c || seen.from >= c + TILE_COLUMNS) continue;
+      if (seen.to <= c + LANES)
+        tile_of(height, 1, inner, left, row_stride, 1, b + c, BLOCK, out, BLOCK, false);
+      else
+        tile_of(height, TILE_VECTORS, inner, left, row_stride, 1, b + c, BLOCK, out, BLOCK, false);
+    }
+}
+
+/* C [height, width] (+)= A B with B's rows b_stride apart. */
+static inline void tile_columns(size_t height, size_t width, size_t inner, const float *a, size_t row_stride,
+                                size_t inner_stride, const float *b, size_t b_stride, float *c, bool accumulate)
+{
+  size_t v = 0;
+  for (; width - v >= TILE_COLUMNS; v += TILE_COLUMNS)
+    tile_of(height, TILE_VECTORS, inner, a, row_stride, inner_stride, b + v, b_stride, c + v, width, accumulate);
+  if (v < width) tile_of(height, 1, inner, a, row_stride, inner_stride, b + v, b_stride, c + v, width, accumulate);
+}
+
+/* C [rows, width] (+)= P B: row r of P [rows, BLOCK] meets the rows of B that r sees. */
+static inline void product_below(const meeting *m, size_t width, const float *p, const float *b, size_t b_stride,
+                                 float *c, bool accumulate, bool exact)
+{
+  size_t step = exact ? 1 : TILE_ROWS;
+  for (size_t r = 0; r < m->rows; r += step) {
+    size_t height = m->rows - r < step ? m->rows - r : step;
+    attention_range seen = keys_of_rows(m, r, height);
+    if (seen.from < seen.to)
+      tile_columns(height, width, seen.to - seen.from, p + r * BLOCK + seen.from, BLOCK, 1,
+                   b + seen.from * b_stride, b_stride, c + r * width, accumulate);
+    else if (!accumulate)
+      zero(c + r * width, height * width);
+  }
+}
+
+/* C [keys, width] += P^T B: key j meets the rows of B that see it. */
+static inline void product_above(const meeting *m, size_t width, const float *p, const float *b, float *c, bool exact)
+{
+  size_t step = exact ? 1 : TILE_ROWS;
+  for (size_t j = 0; j < m->keys; j += step) {
+    size_t height = m->keys - j < step ? m->keys - j : step;
+    attention_range see = {0, 0};
+    do {
+      see = rows_of_keys(m, j, height, see.to, exact);
+      if (see.from < see.to)
+        tile_columns(height, width, see.to - see.from, p + see.from * BLOCK + j, 1, BLOCK, b + see.from * width,
+                     width, c + j * width, true);
+    } while (exact && see.to < m->rows && see.from < see.to);
+  }
+}
+
+/* ---- scores ---- */
+
+/* How a product becomes a score inside the loops over a row.  READY: it is one already (prepare_scores). */
+typedef enum score_kind { SCORE_READY, SCORE_PLAIN, SCORE_SLOPE, SCORE_TWO_SIDED, SCORE_TABLE, SCORE_KINDS } score_kind;
+
+static inline score_kind score_kind_of(const attention_head *h)
+{
+  if (h->cap > 0 || h->bias == BIAS_KEY || h->bias == BIAS_ROWS) return SCORE_READY;
+  if (h->bias == BIAS_SLOPE) return h->both_sides ? SCORE_TWO_SIDED : SCORE_SLOPE;
+  if (h->bias == BIAS_DISTANCE) return h->factors || h->key_positions ? SCORE_READY : SCORE_TABLE;
+  return SCORE_PLAIN;
+}
+
+/* places [BLOCK]: positions of the block's keys beyond that of its first one. */
+static inline void fill_places(const attention_head *h, size_t start, size_t keys, float *places)
+{
+  if (!h->key_positions) return; /* they are 0, 1, 2, ... and stay so */
+  for (size_t j = 0; j < keys; j++) places[j] = (float)(h->key_positions[start + j] - h->key_positions[start]);
+}
+
+static inline void count_places(float *places)
+{
+  for (size_t j = 0; j < BLOCK; j++) places[j] = (float)j;
+}
+
+/* The scores of one row, a vector at a time: score_at(kind, row, product, v) for v = 0, LANES, ... */
+typedef struct score_row {
+  vf scale, slope, near; /* near: the bias at the block's first key; TWO_SIDED: the distance */
+  const float *entry;    /* TABLE: of the block's first key */
+  const float *places;
+  size_t from, to;
+} score_row;
+
+INLINE score_row score_row_of(const score_kind kind, const attention_head *h, const meeting *m, size_t r,
+                              int64_t distance, const float *places)
+{
+  score_row row = {.scale = vf_splat(h->scale), .places = places, .from = m->from[r], .to = m->to[r]};
+  if (kind == SCORE_SLOPE) {
+    row.slope = vf_splat(h->slope);
+    row.near = vf_splat(-h->slope * (float)distance);
+  }
+  if (kind == SCORE_TWO_SIDED) {
+    row.slope = vf_splat(-h->slope);
+    row.near = vf_splat((float)distance);
+  }
+  if (kind == SCORE_TABLE) row.entry = h->table - distance;
+  return row;
+}
+
+/* The table ends with the distances that are seen. */
+INLINE vf table_at(const bool whole, const score_row *row, size_t v)
+{
+  if (whole) return vf_load(row->entry + v);
+  if (v >= row->from) return vf_load_part(row->entry + v, part(row->to, v));
+  float few[LANES] = {0};
+  for (size_t l = row->from - v; l < LANES && v + l < row->to; l++) few[l] = row->entry[v + l];
+  return vf_load(few);
+}
+
+INLINE vf score_at(const score_kind kind, const bool whole, const score_row *row, vf product, size_t v)
+{
+  if (kind == SCORE_SLOPE)
+    return vf_fma(product, row->scale, vf_fma(vf_load(row->places + v), row->slope, row->near));
+  if (kind == SCORE_TWO_SIDED)
+    return vf_fma(product, row->scale, vf_abs(row->near - vf_load(row->places + v)) * row->slope);
+  if (kind == SCORE_TABLE) return vf_fma(product, row->scale, table_at(whole, row, v));
+  if (kind == SCORE_PLAIN) return product * row->scale;
+  return product;
+}
+
+INLINE vi seen_lanes(const score_row *row, size_t v)
+{
+  return mask_below((int)row->to - (int)v) & ~mask_below((int)row->from - (int)v);
+}
+
+/* Weights outside what row r sees, as far as any row of its register tile may look. */
+static inline void zero_unseen(const meeting *m, size_t r, float *p)
+{
+  for (size_t j = 0; j < m->from[r]; j++) p[j] = 0;
+  for (size_t v = (m->to[r] + (size_t)LANES - 1) / LANES * LANES; v < BLOCK; v += LANES) vf_store(p + v, (vf){0});
+}
+
+/* Biases and factors of row r of the tile, which is row `row` of the head, with the keys start + from .. start + to-1;
+ * bias, factor [BLOCK]. */
+static inline void bias_of_row(const attention_head *h, const meeting *m, size_t r, size_t row, size_t start,
+                               float *bias, float *factor)
+{
+  size_t from = m->from[r], to = m->to[r];
+  int64_t p = query_position(h, row);
+  if (h->bias == BIAS_ROWS) {
+    h->rows->bias(h->rows->user, h->head, h->query_row + (int64_t)row, h->key_row + (int64_t)(start + from),
+                  (int64_t)(to - from), bias + from);
+    return;
+  }
+  for (size_t j = from; j < to; j++) {
+    int64_t distance = p - key_position(h, start + j);
+    if (h->bias == BIAS_SLOPE) bias[j] = -h->slope * (float)(distance < 0 ? -distance : distance);
+    if (h->bias == BIAS_KEY) bias[j] = h->offsets[(start + j) * h->offset_stride];
+    if (h->bias == BIAS_DISTANCE) {
+      bias[j] = h->table[-distance];
+      if (h->factors) factor[j] = h->factors[-distance];
+    }
+  }
+}
+
+/* Products of a tile become scores, in place; for the kinds that are READY.  first_row: of the tile in its head.  Backward
+ * also wants `steep` (d score / d product) and, for the gradient of the factors, `capped` (the score that they multiply);
+ * else NULL. */
+static inline void prepare_scores(const attention_head *h, const meeting *m, size_t first_row, size_t start, float *s,
+                                  float *steep, float *capped)
+{
+  for (size_t r = 0; r < m->rows; r++) {
+    float bias[BLOCK] = {0}, factor[BLOCK];
+    if (m->from[r] >= m->to[r]) continue;
+    for (size_t j = 0; j < BLOCK; j++) factor[j] = 1;
+    bias_of_row(h, m, r, first_row + r, start, bias, factor);
+    for (size_t v = m->from[r] / LANES * LANES; v < m->to[r]; v += LANES) {
+      size_t at = r * BLOCK + v;
+      vf x = vf_load(s + at) * h->scale, slope = vf_splat(h->scale) * vf_load(factor + v);
+      if (h->cap > 0) {
+        vf bent = vf_tanh(x * (1 / h->cap));
+        x = bent * h->cap;
+        slope *= 1.0f - bent * bent;
+      }
+      if (capped) vf_store(capped + at, x);
+      if (steep) vf_store(steep + at, slope);
+      vf_store(s + at, vf_fma(x, vf_load(factor + v), vf_load(bias + v)));
+    }
+  }
+}
+
+#endif

@@ -1,0 +1,95 @@
+/* op/attend.h - attention over all sequences and heads: forward, backward, and the memory that they need.
+ *
+ * Shapes: T queries and S keys of all segments together, H heads, G key-value heads, D head size.  Which pairs are computed
+ * is the kernels' affair (kernel/kernel.h); here the work is cut, the proof of skipping prepared, and every sum that
+ * several items share given an order. */
+#ifndef OP_ATTEND_H
+#define OP_ATTEND_H
+
+#include "base/memory.h"
+#include "kernel/attention_sight.h"
+#include "op/block_cache.h"
+#include "op/op.h"
+
+/* Row r of head h at data + r * row_stride + h * head_stride. */
+typedef struct op_heads {
+  const float *data;
+  size_t row_stride, head_stride;
+} op_heads;
+
+typedef struct op_heads_out {
+  float *data;
+  size_t row_stride, head_stride;
+} op_heads_out;
+
+/* Queries that attend to one set of keys. */
+typedef struct attention_segment {
+  size_t row, rows;         /* of q and out */
+  ptrdiff_t first;          /* position of the first query, where key j stands at j; unused with positions */
+  size_t key_row, keys;     /* of k and v; or */
+  const block_cache *cache; /* not NULL: the first `keys` keys of its lists list .. list + G-1 */
+  size_t list;
+} attention_segment;
+
+typedef struct op_attention {
+  size_t heads, kv_heads, head_size;
+  const attention_segment *segments;
+  size_t segment_count;
+  op_heads q, k, v;
+  const int64_t *query_positions, *key_positions; /* [T], [S]; both or none */
+  float scale, cap;
+  bool both_sides;
+  size_t window;
+
+  bias_kind bias;
+  const float *slopes;          /* [H] */
+  const float *table, *factors; /* [H, table_length], reversed: distance t at (h+1) * table_length - 1 - (t - lowest) */
+  ptrdiff_t lowest;
+  size_t table_length;
+  const float *offsets;         /* [S, H] */
+  const attention_rows *rows;
+
+  double tolerance; /* 0: nothing is skipped */
+  /* DISTANCE: as op_table_tails made them; NULL: nothing is skipped. */
+  const float *tails_before, *tails_after;
+  const float *largest_factors;
+
+  op_heads_out out;
+  float *lse;                 /* [T, H]; may be NULL in forward */
+  int32_t *visited;           /* [T, H, 2]; NULL: not kept (forward), nothing was skipped (backward) */
+  attention_tally *tally;     /* added to; may be NULL */
+  bool stops_when_cancelled;  /* then what was not computed holds anything */
+
+  /* backward: everything is added to; NULL: not wanted (dq, dk, dv always are) */
+  op_heads dout;
+  op_heads_out dq, dk, dv;
+  double *slope_grad;                /* [H] */
+  float *table_grad, *factor_grad;   /* [H, table_length] */
+  float *offset_grad;                /* [S, H] */
+} op_attention;
+
+/* Upper limits of what one block of memory must serve. */
+typedef struct attention_size {
+  size_t segments, queries, keys; /* keys that are not cached */
+  size_t heads, kv_heads, head_size, table_length;
+  bool both_sides, key_bias, backward, slope_grad, table_grad, factor_grad;
+} attention_size;
+
+size_t op_attention_bytes(const alibi_context *context, const attention_size *size);
+
+/* memory: of op_attention_bytes for a size that this call fits into, aligned to MEMORY_ALIGNMENT. */
+void op_attention_forward(alibi_context *context, const op_attention *a, void *memory);
+void op_attention_backward(alibi_context *context, const op_attention *a, void *memory);
+
+/* Entries of the tails of a head's table on each side. */
+static inline size_t op_tail_entries(size_t table_length)
+{
+  return table_length / ATTENTION_BLOCK + 2;
+}
+
+/* What skipping needs of tables [H, length]: before, after [H, op_tail_entries(length)] logarithms of the sums of
+ * exp(table) from a multiple of 64 outwards, to either side of distance 0; largest_factors [H].  after may be NULL where
+ * lowest is 0. */
+void op_table_tails(alibi_context *context, const op_attention *a, float *before, float *after, float *largest_factors);
+
+#endif

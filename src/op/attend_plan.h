@@ -1,0 +1,48 @@
+/* op/attend_plan.h - what forward and backward of attention share: the memory of a call, and the heads that the kernels
+ * see. */
+#ifndef OP_ATTEND_PLAN_H
+#define OP_ATTEND_PLAN_H
+
+#include <stdatomic.h>
+
+#include "op/attend.h"
+
+/* Blocks are those of the keys of all segments, cached ones too, segment after segment. */
+typedef struct attend_plan {
+  float *scratch;      /* [threads, scratch_floats] */
+  size_t scratch_floats;
+  size_t *block_start; /* [segments + 1] */
+  size_t *head_order;  /* [H] those that walk farthest first */
+  /* proof */
+  float *reach_before, *reach_after; /* [G, blocks] */
+  float *centres;                    /* [G, blocks / 2 + 1, D]: one for each segment of two blocks or more */
+  float *offset_before, *offset_after; /* [H, blocks] KEY */
+  attention_tally *tallies;            /* [threads] */
+  /* backward */
+  float *delta;          /* [T, H] */
+  int32_t *visitors;     /* [H, blocks, 2]: first tile that visits a block, last one + 1 */
+  atomic_size_t *turns;  /* [G, blocks]: see attend_backward.c */
+  double *slope_parts;   /* [H, blocks] */
+  float *table_parts, *factor_parts; /* [segments, H, table_length] */
+  size_t blocks;         /* limit of the blocks, and stride of the lists above */
+} attend_plan;
+
+attend_plan attend_layout(const alibi_context *context, const attention_size *size, arena *memory);
+/* The same for the call itself, with block_start filled. */
+attend_plan attend_begin(const alibi_context *context, const op_attention *a, bool backward, void *memory);
+
+/* Head h of a segment, for forward, without a proof. */
+attention_head attend_head(const op_attention *a, size_t segment, size_t h);
+
+static inline size_t tiles_of(size_t rows)
+{
+  return (rows + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+}
+
+/* The segment of a block. */
+size_t attend_segment_of(const attend_plan *plan, size_t segments, size_t block);
+
+/* Multiply-adds of one product of queries and keys, causal halves not taken off. */
+double attend_operations(const op_attention *a);
+
+#endif

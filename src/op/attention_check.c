@@ -1,0 +1,418 @@
+/* The checks of the public operator: one sentence for each thing that can be wrong, and no kernel is reached before all of
+ * them passed. */
+#include "op/attention_check.h"
+
+#include <math.h>
+#include <stdint.h>
+
+#include "kernel/attention_sight.h"
+
+#define FAR ((int64_t)1 << 53) /* positions are exact in double */
+enum { MAX_HEAD_SIZE = 256 };
+
+static status invalid_count(const char *what, int64_t found, alibi_error *error)
+{
+  return fail(error, ALIBI_INVALID, "%s: expected 0 or more, found %lld", what, (long long)found);
+}
+
+attention_rows_of attention_sequence(const alibi_attention *a, const int64_t *key_counts, int64_t n)
+{
+  attention_rows_of s = {0, a->queries, 0, a->keys};
+  if (a->query_starts) {
+    s.query = a->query_starts[n];
+    s.queries = a->query_starts[n + 1] - s.query;
+  }
+  if (key_counts) {
+    s.keys = key_counts[n];
+  } else if (a->key_starts) {
+    s.key = a->key_starts[n];
+    s.keys = a->key_starts[n + 1] - s.key;
+  }
+  return s;
+}
+
+/* ---- shapes ---- */
+
+static status check_shape(alibi_attention *a, alibi_error *error)
+{
+  if (a->queries < 0) return invalid_count("queries", a->queries, error);
+  if (a->keys < 0) return invalid_count("keys", a->keys, error);
+  if (a->heads < 1 || a->heads > ALIBI_MAX_HEADS)
+    return fail(error, ALIBI_INVALID, "heads: expected 1 to %d, found %d", ALIBI_MAX_HEADS, a->heads);
+  if (a->kv_heads == 0) a->kv_heads = a->heads;
+  if (a->kv_heads < 0 || a->heads % a->kv_heads != 0)
+    return fail(error, ALIBI_INVALID, "kv_heads: expected a divisor of the %d heads, found %d", a->heads, a->kv_heads);
+  if (a->head_size < 1 || a->head_size > MAX_HEAD_SIZE)
+    return fail(error, ALIBI_INVALID, "head_size: expected 1 to %d, found %d", MAX_HEAD_SIZE, a->head_size);
+  int64_t most = a->queries > a->keys ? a->queries : a->keys, floats;
+  if (most > (int64_t)INT32_MAX * ATTENTION_BLOCK || __builtin_mul_overflow(most, a->heads * 2, &floats) ||
+      __builtin_mul_overflow(floats, a->head_size * (int64_t)sizeof(float), &floats))
+    return fail(error, ALIBI_INVALID, "queries, keys: expected sizes whose product fits into memory, found %lld and %lld",
+                (long long)a->queries, (long long)a->keys);
+  return ALIBI_OK;
+}
+
+static status check_starts(const char *name, const int64_t *starts, int64_t sequences, int64_t total, alibi_error *error)
+{
+  if (!starts)
+    return fail(error, ALIBI_INVALID, "%s: expected the starts of %lld sequences, found NULL", name, (long long)sequences);
+  if (starts[0] != 0)
+    return fail(error, ALIBI_INVALID, "%s: expected 0 first, found %lld", name, (long long)starts[0]);
+  for (int64_t n = 0; n < sequences; n++)
+    if (starts[n + 1] < starts[n])
+      return fail(error, ALIBI_INVALID, "%s[%lld]: expected at least %lld (the one before), found %lld", name,
+                  (long long)n + 1, (long long)starts[n], (long long)starts[n + 1]);
+  if (starts[sequences] != total)
+    return fail(error, ALIBI_INVALID, "%s[%lld]: expected the total of %lld, found %lld", name, (long long)sequences,
+                (long long)total, (long long)starts[sequences]);
+  return ALIBI_OK;
+}
+
+static status check_sequences(alibi_attention *a, attention_task task, alibi_error *error)
+{
+  status result;
+  if (a->sequences < 0) return invalid_count("sequences", a->sequences, error);
+  if (a->sequences == 0) {
+    a->query_starts = a->key_starts = NULL;
+    a->sequences = 1;
+    return ALIBI_OK;
+  }
+  if (task != TASK_DECODE || a->sequences > 1 || a->query_starts)
+    TRY(check_starts("query_starts", a->query_starts, a->sequences, a->queries, error));
+  if (task != TASK_DECODE) TRY(check_starts("key_starts", a->key_starts, a->sequences, a->keys, error));
+  return ALIBI_OK;
+done:
+  return result;
+}
+
+/* ---- positions ---- */
+
+static status check_increasing(const char *name, const int64_t *positions, int64_t from, int64_t count, alibi_error *error)
+{
+  for (int64_t i = from; i < from + count; i++) {
+    if (positions[i] <= -FAR || positions[i] >= FAR)
+      return fail(error, ALIBI_INVALID, "%s[%lld]: expected a position within 2^53, found %lld", name, (long long)i,
+                  (long long)positions[i]);
+    if (i > from && positions[i] <= positions[i - 1])
+      return fail(error, ALIBI_INVALID, "%s[%lld]: expected more than %lld (positions increase), found %lld", name,
+                  (long long)i, (long long)positions[i - 1], (long long)positions[i]);
+  }
+  return ALIBI_OK;
+}
+
+static status check_positions(const alibi_attention *a, alibi_error *error)
+{
+  status result;
+  if (a->query_offset != ALIBI_BOTTOM_RIGHT && (a->query_offset <= -FAR || a->query_offset >= FAR))
+    return fail(error, ALIBI_INVALID, "query_offset: expected a position within 2^53 or ALIBI_BOTTOM_RIGHT, found %lld",
+                (long long)a->query_offset);
+  if (!a->query_positions != !a->key_positions)
+    return fail(error, ALIBI_INVALID, "%s: expected positions of queries and of keys, or neither, found NULL",
+                a->query_positions ? "key_positions" : "query_positions");
+  if (!a->query_positions) return ALIBI_OK;
+  for (int64_t n = 0; n < a->sequences; n++) {
+    attention_rows_of s = attention_sequence(a, NULL, n);
+    TRY(check_increasing("query_positions", a->query_positions, s.query, s.queries, error));
+    TRY(check_increasing("key_positions", a->key_positions, s.key, s.keys, error));
+  }
+  return ALIBI_OK;
+done:
+  return result;
+}
+
+/* ---- numbers ---- */
+
+static status check_numbers(alibi_attention *a, alibi_error *error)
+{
+  if (a->causal != 0 && a->causal != 1)
+    return fail(error, ALIBI_INVALID, "causal: expected 0 or 1, found %d", a->causal);
+  if (a->window < 0 || a->window >= FAR)
+    return fail(error, ALIBI_INVALID, "window: expected 0 (none) or the keys that are seen, found %lld",
+                (long long)a->window);
+  if (a->scale == 0) a->scale = 1 / sqrt((double)a->head_size);
+  if (!isfinite((float)a->scale))
+    return fail(error, ALIBI_INVALID, "scale: expected a finite number, found %g", a->scale);
+  if (!(a->soft_cap >= 0) || !isfinite((float)a->soft_cap))
+    return fail(error, ALIBI_INVALID, "soft_cap: expected 0 (none) or a finite number above, found %g", a->soft_cap);
+  if (!(a->tolerance >= 0 && a->tolerance < 1))
+    return fail(error, ALIBI_INVALID, "tolerance: expected 0 or more and below 1, found %g", a->tolerance);
+  return ALIBI_OK;
+}
+
+static status check_finite(const char *name, const float *x, int64_t count, alibi_error *error)
+{
+  for (int64_t i = 0; i < count; i++)
+    if (!isfinite(x[i]))
+      return fail(error, ALIBI_INVALID, "%s[%lld]: expected a finite number, found %g", name, (long long)i, (double)x[i]);
+  return ALIBI_OK;
+}
+
+static status check_slopes(alibi_attention *a, alibi_error *error)
+{
+  alibi_bias *b = &a->bias;
+  if (b->slopes) return check_finite("slopes", b->slopes, a->heads, error);
+  if (b->total_heads == 0) b->total_heads = a->heads;
+  if (b->max_bias == 0) b->max_bias = 8;
+  if (b->total_heads < 0 || b->total_heads > ALIBI_MAX_HEADS)
+    return fail(error, ALIBI_INVALID, "total_heads: expected at most %d, found %d", ALIBI_MAX_HEADS, b->total_heads);
+  if (b->head_offset < 0 || b->head_offset > b->total_heads - a->heads)
+    return fail(error, ALIBI_INVALID, "head_offset: expected heads %d to %d to be among the total of %d", b->head_offset,
+                b->head_offset + a->heads - 1, b->total_heads);
+  if (!(b->max_bias > 0 && b->max_bias <= 100))
+    return fail(error, ALIBI_INVALID, "max_bias: expected above 0 and at most 100, found %g", b->max_bias);
+  if (b->slope_rule != ALIBI_SLOPES_INTERLEAVED && b->slope_rule != ALIBI_SLOPES_GEOMETRIC)
+    return fail(error, ALIBI_INVALID, "slope_rule: expected one of alibi_slope_rule, found %d", (int)b->slope_rule);
+  return ALIBI_OK;
+}
+
+/* The distances that any query of a sequence sees must be in the table. */
+static status check_distances(const alibi_attention *a, attention_rows_of s, int64_t first, alibi_error *error)
+{
+  attention_head h = {.queries = (size_t)s.queries, .keys = (size_t)s.keys, .first = (ptrdiff_t)first,
+                      .query_positions = a->query_positions ? a->query_positions + s.query : NULL,
+                      .key_positions = a->key_positions ? a->key_positions + s.key : NULL,
+                      .both_sides = !a->causal, .window = (size_t)a->window};
+  for (size_t r = 0; r < h.queries; r++) {
+    attention_range seen = keys_seen(&h, r);
+    if (seen.from >= seen.to) continue;
+    int64_t p = query_position(&h, r), near = p - key_position(&h, seen.to - 1), far = p - key_position(&h, seen.from);
+    if (near < a->bias.lowest || far >= a->bias.lowest + a->bias.distances)
+      return fail(error, ALIBI_INVALID,
+                  "distances: expected a table of all that queries see, found %lld to %lld in it and %lld to %lld seen "
+                  "by query %lld",
+                  (long long)a->bias.lowest, (long long)(a->bias.lowest + a->bias.distances - 1), (long long)near,
+                  (long long)far, (long long)(s.query + (int64_t)r));
+  }
+  return ALIBI_OK;
+}
+
+static status check_table(const alibi_attention *a, const int64_t *key_counts, alibi_error *error)
+{
+  const alibi_bias *b = &a->bias;
+  int64_t entries;
+  status result;
+  if (!b->added) return fail(error, ALIBI_INVALID, "added: expected a table of distances, found NULL");
+  if (b->distances < 1 || b->distances >= FAR || __builtin_mul_overflow(b->distances, (int64_t)a->heads * 8, &entries))
+    return fail(error, ALIBI_INVALID, "distances: expected 1 or more, found %lld", (long long)b->distances);
+  if (b->lowest <= -FAR || b->lowest >= FAR)
+    return fail(error, ALIBI_INVALID, "lowest: expected a distance within 2^53, found %lld", (long long)b->lowest);
+  TRY(check_finite("added", b->added, b->distances * a->heads, error));
+  if (b->factor) TRY(check_finite("factor", b->factor, b->distances * a->heads, error));
+  for (int64_t n = 0; n < a->sequences; n++) {
+    attention_rows_of s = attention_sequence(a, key_counts, n);
+    int64_t first = a->query_offset == ALIBI_BOTTOM_RIGHT ? s.keys - s.queries : a->query_offset;
+    TRY(check_distances(a, s, first, error));
+  }
+  return ALIBI_OK;
+done:
+  return result;
+}
+
+static status check_bias(alibi_attention *a, attention_task task, const int64_t *key_counts, alibi_error *error)
+{
+  switch (a->bias.kind) {
+  case ALIBI_BIAS_NONE: return ALIBI_OK;
+  case ALIBI_BIAS_SLOPE: return check_slopes(a, error);
+  case ALIBI_BIAS_DISTANCE: return check_table(a, key_counts, error);
+  case ALIBI_BIAS_KEY:
+    if (task == TASK_DECODE) break;
+    if (!a->bias.offsets && a->keys > 0)
+      return fail(error, ALIBI_INVALID, "offsets: expected a number per key and head, found NULL");
+    return check_finite("offsets", a->bias.offsets, a->keys * a->heads, error);
+  case ALIBI_BIAS_ROWS:
+    if (task == TASK_DECODE) break;
+    return a->bias.rows ? ALIBI_OK : fail(error, ALIBI_INVALID, "rows: expected a function, found NULL");
+  default:
+    return fail(error, ALIBI_INVALID, "bias.kind: expected one of alibi_bias_kind, found %d", (int)a->bias.kind);
+  }
+  return fail(error, ALIBI_INVALID, "bias.kind: expected NONE, SLOPE or DISTANCE with a cache, found %s",
+              a->bias.kind == ALIBI_BIAS_KEY ? "KEY" : "ROWS");
+}
+
+/* ---- tensors ---- */
+
+/* Rows of numbers somewhere in memory; row_bytes and head_bytes apart, `width` bytes each. */
+typedef struct tensor {
+  const char *name;
+  uintptr_t start;
+  uint64_t rows, heads, row_bytes, head_bytes, width;
+  bool written;
+} tensor;
+
+static tensor tensor_of(const char *name, const void *data, int64_t rows, int heads, int64_t row_stride,
+                        int64_t head_stride, int64_t width, bool written)
+{
+  return (tensor){name, (uintptr_t)data, (uint64_t)rows, (uint64_t)heads, (uint64_t)row_stride * 4,
+                  (uint64_t)head_stride * 4, (uint64_t)width * 4, written};
+}
+
+static uint64_t extent(const tensor *t)
+{
+  return t->rows == 0 ? 0 : (t->rows - 1) * t->row_bytes + (t->heads - 1) * t->head_bytes + t->width;
+}
+
+static uint64_t row_width(const tensor *t)
+{
+  return (t->heads - 1) * t->head_bytes + t->width;
+}
+
+void attention_fill_strides(alibi_heads *x, int heads, int head_size)
+{
+  if (x->row_stride != 0 || x->head_stride != 0) return;
+  x->row_stride = (int64_t)heads * head_size;
+  x->head_stride = head_size;
+}
+
+static status check_tensor(const tensor *t, const alibi_heads *x, alibi_error *error)
+{
+  uint64_t rows, heads;
+  if (t->rows > 0 && !x->data) return fail(error, ALIBI_INVALID, "%s: expected data, found NULL", t->name);
+  if (x->row_stride < 0 || x->head_stride < 0)
+    return fail(error, ALIBI_INVALID, "%s: expected strides of 0 or more, found %lld and %lld", t->name,
+                (long long)x->row_stride, (long long)x->head_stride);
+  if (x->row_stride > INT64_MAX / 8 || x->head_stride > INT64_MAX / 8 ||
+      __builtin_mul_overflow(t->rows, t->row_bytes, &rows) || __builtin_mul_overflow(t->heads, t->head_bytes, &heads) ||
+      __builtin_add_overflow(rows, heads, &rows) || rows > PTRDIFF_MAX)
+    return fail(error, ALIBI_INVALID, "%s: expected strides within memory, found %lld and %lld", t->name,
+                (long long)x->row_stride, (long long)x->head_stride);
+  if (!t->written || t->rows == 0) return ALIBI_OK;
+  bool rows_apart = t->rows == 1 || t->row_bytes >= row_width(t), heads_apart = t->heads == 1 || t->head_bytes >= t->width;
+  bool by_heads = (t->rows == 1 || t->row_bytes >= t->width) &&
+                  (t->heads == 1 || t->head_bytes >= (t->rows - 1) * t->row_bytes + t->width);
+  if (!(rows_apart && heads_apart) && !by_heads)
+    return fail(error, ALIBI_INVALID, "%s: expected strides that keep its rows apart, found %lld (row) and %lld (head)",
+                t->name, (long long)x->row_stride, (long long)x->head_stride);
+  return ALIBI_OK;
+}
+
+/* Tensors woven into each other, such as q, k and v of one matrix, do not overlap: equal rows, in which each has its own
+ * part. */
+static bool overlap(const tensor *a, const tensor *b)
+{
+  uint64_t sizes[2] = {extent(a), extent(b)};
+  if (sizes[0] == 0 || sizes[1] == 0) return false;
+  if (a->start >= b->start + sizes[1] || b->start >= a->start + sizes[0]) return false;
+  const tensor *low = a->start <= b->start ? a : b, *high = low == a ? b : a;
+  uint64_t stride = low->row_bytes;
+  if (low->rows == 1) stride = high->row_bytes;
+  if (high->rows > 1 && high->row_bytes != stride) return true;
+  if (stride == 0 || row_width(low) > stride || row_width(high) > stride) return true;
+  uint64_t shift = (high->start - low->start) % stride;
+  return shift < row_width(low) || shift + row_width(high) > stride;
+}
+
+static status check_overlaps(const tensor *tensors, size_t count, alibi_error *error)
+{
+  for (size_t i = 0; i < count; i++)
+    for (size_t j = 0; j < i; j++)
+      if ((tensors[i].written || tensors[j].written) && overlap(&tensors[i], &tensors[j]))
+        return fail(error, ALIBI_INVALID, "%s: expected memory of its own, found it overlapping %s",
+                    tensors[tensors[i].written ? i : j].name, tensors[tensors[i].written ? j : i].name);
+  return ALIBI_OK;
+}
+
+enum { MOST_TENSORS = 16 };
+
+typedef struct tensor_list {
+  tensor tensors[MOST_TENSORS];
+  size_t count;
+} tensor_list;
+
+static status add_heads(tensor_list *list, const char *name, alibi_heads *x, int64_t rows, int heads, int head_size,
+                        bool written, alibi_error *error)
+{
+  attention_fill_strides(x, heads, head_size);
+  list->tensors[list->count] = tensor_of(name, x->data, rows, heads, x->row_stride, x->head_stride, head_size, written);
+  return check_tensor(&list->tensors[list->count++], x, error);
+}
+
+static status add_out(tensor_list *list, const char *name, alibi_heads_out *x, int64_t rows, int heads, int head_size,
+                      bool written, alibi_error *error)
+{
+  alibi_heads same = {x->data, x->row_stride, x->head_stride};
+  status result = add_heads(list, name, &same, rows, heads, head_size, written, error);
+  *x = (alibi_heads_out){x->data, same.row_stride, same.head_stride};
+  return result;
+}
+
+static void add_plain(tensor_list *list, const char *name, const void *data, int64_t rows, int64_t width, bool written)
+{
+  if (data) list->tensors[list->count++] = tensor_of(name, data, rows, 1, width, width, width, written);
+}
+
+static status check_tensors(alibi_attention *a, attention_task task, alibi_attention_gradients *g, alibi_error *error)
+{
+  status result;
+  tensor_list list = {.count = 0};
+  bool forward = task != TASK_BACKWARD;
+  int d = a->head_size, heads = a->heads, kv = a->kv_heads;
+  TRY(add_heads(&list, "q", &a->q, a->queries, heads, d, false, error));
+  if (task != TASK_DECODE) {
+    TRY(add_heads(&list, "k", &a->k, a->keys, kv, d, false, error));
+    TRY(add_heads(&list, "v", &a->v, a->keys, kv, d, false, error));
+  }
+  TRY(add_out(&list, "out", &a->out, a->queries, heads, d, forward, error));
+  add_plain(&list, "lse", a->lse, a->queries, heads, forward);
+  add_plain(&list, "visited", a->visited, a->queries, 2 * (int64_t)heads, forward);
+  if (!forward) {
+    if (!a->lse && a->queries > 0)
+      RAISE(error, ALIBI_INVALID, "lse: expected what forward wrote, found NULL (backward needs it)");
+    if (!a->visited && a->tolerance > 0 && a->queries > 0)
+      RAISE(error, ALIBI_INVALID,
+            "visited: expected what forward wrote, found NULL (backward needs it with a tolerance above 0)");
+    TRY(add_heads(&list, "dout", &g->dout, a->queries, heads, d, false, error));
+    TRY(add_out(&list, "dq", &g->dq, a->queries, heads, d, true, error));
+    TRY(add_out(&list, "dk", &g->dk, a->keys, kv, d, true, error));
+    TRY(add_out(&list, "dv", &g->dv, a->keys, kv, d, true, error));
+    add_plain(&list, "gradient of slopes", g->slopes, 1, 2 * (int64_t)heads, true);
+    add_plain(&list, "gradient of added", g->added, heads, a->bias.distances, true);
+    add_plain(&list, "gradient of factor", g->factor, heads, a->bias.distances, true);
+    add_plain(&list, "gradient of offsets", g->offsets, a->keys, heads, true);
+  }
+  return check_overlaps(list.tensors, list.count, error);
+done:
+  return result;
+}
+
+static status check_gradients(const alibi_attention *a, const alibi_attention_gradients *g, alibi_error *error)
+{
+  const struct {
+    const char *name;
+    const void *pointer;
+    bool fits;
+  } wanted[] = {{"slopes", g->slopes, a->bias.kind == ALIBI_BIAS_SLOPE},
+                {"added", g->added, a->bias.kind == ALIBI_BIAS_DISTANCE},
+                {"factor", g->factor, a->bias.kind == ALIBI_BIAS_DISTANCE && a->bias.factor},
+                {"offsets", g->offsets, a->bias.kind == ALIBI_BIAS_KEY}};
+  for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+    if (wanted[i].pointer && !wanted[i].fits)
+      return fail(error, ALIBI_INVALID, "gradient of %s: expected NULL, since this bias has no %s", wanted[i].name,
+                  wanted[i].name);
+  return ALIBI_OK;
+}
+
+status attention_check_shape(alibi_attention *a, attention_task task, alibi_error *error)
+{
+  status result;
+  TRY(check_shape(a, error));
+  TRY(check_sequences(a, task, error));
+  TRY(check_numbers(a, error));
+  if (a->bias.kind == ALIBI_BIAS_DISTANCE && (a->bias.distances < 1 || a->bias.distances >= FAR))
+    RAISE(error, ALIBI_INVALID, "distances: expected 1 or more, found %lld", (long long)a->bias.distances);
+done:
+  return result;
+}
+
+status attention_check(alibi_attention *a, attention_task task, const int64_t *key_counts,
+                       alibi_attention_gradients *gradients, alibi_error *error)
+{
+  status result;
+  TRY(attention_check_shape(a, task, error));
+  if (task == TASK_DECODE) a->query_positions = a->key_positions = NULL;
+  TRY(check_positions(a, error));
+  TRY(check_bias(a, task, key_counts, error));
+  if (gradients) TRY(check_gradients(a, gradients, error));
+  TRY(check_tensors(a, task, gradients, error));
+done:
+  return result;
+}

@@ -1,0 +1,208 @@
+/* Keys and values that stay.  Norms are taken from what a block holds, so a position that is written again, or in
+ * another chunk, leaves the same bits. */
+#include "op/block_cache.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t value_width(const block_cache *c)
+{
+  return size_round_up(c->head_size, ATTENTION_PAD);
+}
+
+static size_t block_count(size_t capacity)
+{
+  return size_round_up(capacity, ATTENTION_BLOCK) / ATTENTION_BLOCK;
+}
+
+static void layout(block_cache *c, arena *a)
+{
+  c->key_blocks = arena_take(a, size_mul(c->lists, c->blocks), sizeof *c->key_blocks);
+  c->value_blocks = arena_take(a, size_mul(c->lists, c->blocks), sizeof *c->value_blocks);
+  c->reach = arena_floats(a, size_mul(c->lists, c->blocks));
+  c->centres = arena_floats(a, size_mul(c->lists, c->head_size));
+}
+
+static size_t store_bytes(const block_cache *c, size_t blocks)
+{
+  size_t floats = size_mul(ATTENTION_BLOCK, size_add(c->head_size, value_width(c)));
+  return size_mul(size_mul(size_mul(c->lists, blocks), floats), sizeof(float));
+}
+
+static block_cache shape_of(size_t lists, size_t head_size, size_t capacity)
+{
+  return (block_cache){.lists = lists, .head_size = head_size, .capacity = capacity, .blocks = block_count(capacity)};
+}
+
+size_t block_cache_bytes(size_t lists, size_t head_size, size_t capacity)
+{
+  block_cache c = shape_of(lists, head_size, capacity);
+  arena a = {0};
+  layout(&c, &a);
+  return size_add(a.used, store_bytes(&c, c.blocks));
+}
+
+static void store_release(block_store *store)
+{
+  while (store && --store->users == 0) {
+    block_store *parent = store->parent;
+    arena_free(&store->memory);
+    memory_free(store);
+    store = parent;
+  }
+}
+
+/* A store of the blocks from `first` on of every list. */
+static status store_new(block_cache *c, size_t first, block_store *parent, alibi_error *error)
+{
+  block_store *store = NULL;
+  size_t key = ATTENTION_BLOCK * c->head_size, value = ATTENTION_BLOCK * value_width(c);
+  status result;
+  TRY(memory_new(&store, 1, sizeof *store, "a store of keys and values", error));
+  store->memory.used = store_bytes(c, c->blocks - first);
+  TRY(arena_allocate_untouched(&store->memory, "the keys and values of a session", error));
+  float *next = (float *)(void *)store->memory.base;
+  for (size_t l = 0; l < c->lists; l++)
+    for (size_t b = first; b < c->blocks; b++, next += key + value) {
+      c->key_blocks[l * c->blocks + b] = next;
+      c->value_blocks[l * c->blocks + b] = next + key;
+    }
+  store->users = 1;
+  store->parent = parent;
+  if (parent) parent->users++;
+  c->store = store;
+  return ALIBI_OK;
+done:
+  memory_free(store);
+  return result;
+}
+
+static status cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity,
+                        block_cache **cache, alibi_error *error)
+{
+  status result;
+  TRY(memory_new(cache, 1, sizeof **cache, "a cache", error));
+  **cache = shape_of(lists, head_size, capacity);
+  (*cache)->kernel = kernel;
+  layout(*cache, &(*cache)->memory);
+  TRY(arena_allocate(&(*cache)->memory, "the lists of a cache", error));
+  layout(*cache, &(*cache)->memory);
+done:
+  if (result != ALIBI_OK) {
+    memory_free(*cache);
+    *cache = NULL;
+  }
+  return result;
+}
+
+status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity, block_cache **cache,
+                       alibi_error *error)
+{
+  status result;
+  TRY(cache_new(kernel, lists, head_size, capacity, cache, error));
+  TRY(store_new(*cache, 0, NULL, error));
+  return ALIBI_OK;
+done:
+  block_cache_free(*cache);
+  *cache = NULL;
+  return result;
+}
+
+void block_cache_free(block_cache *cache)
+{
+  if (!cache) return;
+  store_release(cache->store);
+  arena_free(&cache->memory);
+  memory_free(cache);
+}
+
+/* Of a block that is not shared whole: its first `rows` positions, which are at least 1. */
+static void copy_begun(const block_cache *from, block_cache *to, size_t list, size_t block, size_t rows)
+{
+  const float *key = from->key_blocks[list * from->blocks + block];
+  float *copy = to->key_blocks[list * to->blocks + block];
+  for (size_t c = 0; c < to->head_size; c++) {
+    memset(copy + c * ATTENTION_BLOCK, 0, ATTENTION_BLOCK * sizeof *copy);
+    memcpy(copy + c * ATTENTION_BLOCK, key + c * ATTENTION_BLOCK, rows * sizeof *copy);
+  }
+  copy = to->value_blocks[list * to->blocks + block];
+  memset(copy, 0, ATTENTION_BLOCK * value_width(to) * sizeof *copy);
+  memcpy(copy, from->value_blocks[list * from->blocks + block], rows * value_width(to) * sizeof *copy);
+}
+
+static void measure(block_cache *c, size_t list, size_t block, size_t rows);
+
+status block_cache_share(block_cache *from, size_t length, size_t capacity, block_cache **cache, alibi_error *error)
+{
+  status result;
+  size_t whole = length / ATTENTION_BLOCK, rest = length % ATTENTION_BLOCK;
+  TRY(cache_new(from->kernel, from->lists, from->head_size, capacity, cache, error));
+  block_cache *c = *cache;
+  TRY(store_new(c, whole, from->store, error));
+  memcpy(c->centres, from->centres, c->lists * c->head_size * sizeof *c->centres);
+  for (size_t l = 0; l < c->lists; l++) {
+    for (size_t b = 0; b < whole; b++) {
+      c->key_blocks[l * c->blocks + b] = from->key_blocks[l * from->blocks + b];
+      c->value_blocks[l * c->blocks + b] = from->value_blocks[l * from->blocks + b];
+      c->reach[l * c->blocks + b] = from->reach[l * from->blocks + b];
+    }
+    if (rest == 0) continue;
+    copy_begun(from, c, l, whole, rest);
+    measure(c, l, whole, rest);
+  }
+  return ALIBI_OK;
+done:
+  block_cache_free(*cache);
+  *cache = NULL;
+  return result;
+}
+
+status block_cache_restart(block_cache *cache, alibi_error *error)
+{
+  if (cache->store->users == 1 && !cache->store->parent) return ALIBI_OK;
+  block_store *shared = cache->store;
+  status result = store_new(cache, 0, NULL, error); /* where it fails, what was there still is */
+  if (result == ALIBI_OK) store_release(shared);
+  return result;
+}
+
+void block_centre(size_t d, const float *turned, float *centre)
+{
+  for (size_t c = 0; c < d; c++) {
+    double sum = 0;
+    for (size_t j = 0; j < ATTENTION_BLOCK; j++) sum += turned[c * ATTENTION_BLOCK + j];
+    centre[c] = (float)(sum / ATTENTION_BLOCK);
+  }
+}
+
+/* The reach of a block's first `rows` keys.  Block 0 has none before it is full: nothing lies behind it. */
+static void measure(block_cache *c, size_t list, size_t block, size_t rows)
+{
+  float *reach = c->reach + list * c->blocks, *centre = c->centres + list * c->head_size;
+  const float *key = c->key_blocks[list * c->blocks + block];
+  if (block == 0 && rows < ATTENTION_BLOCK) return;
+  if (block == 0) block_centre(c->head_size, key, centre);
+  float norm = c->kernel->attention_norm(rows, c->head_size, key, centre);
+  reach[block] = block > 0 && reach[block - 1] > norm ? reach[block - 1] : norm;
+}
+
+void block_cache_store(block_cache *c, size_t list, size_t first, size_t count, const float *k, size_t k_stride,
+                       const float *v, size_t v_stride)
+{
+  size_t d = c->head_size, width = value_width(c);
+  for (size_t done = 0; done < count;) {
+    size_t block = (first + done) / ATTENTION_BLOCK, place = (first + done) % ATTENTION_BLOCK;
+    size_t rows = ATTENTION_BLOCK - place < count - done ? ATTENTION_BLOCK - place : count - done;
+    float *key = c->key_blocks[list * c->blocks + block], *value = c->value_blocks[list * c->blocks + block];
+    if (place == 0) {
+      c->kernel->attention_turn(rows, d, k + done * k_stride, k_stride, key);
+      memset(value, 0, ATTENTION_BLOCK * width * sizeof *value);
+    } else {
+      for (size_t j = 0; j < rows; j++)
+        for (size_t i = 0; i < d; i++) key[i * ATTENTION_BLOCK + place + j] = k[(done + j) * k_stride + i];
+    }
+    for (size_t j = 0; j < rows; j++) memcpy(value + (place + j) * width, v + (done + j) * v_stride, d * sizeof *v);
+    measure(c, list, block, place + rows);
+    done += rows;
+  }
+}

@@ -1,0 +1,51 @@
+/* op/block_cache.h - keys and values that stay: lists of blocks of ATTENTION_BLOCK positions, with what the proof of
+ * skipping needs.
+ *
+ * A list belongs to one layer and key-value head.  A key block is turned, [D, block], so that neither decoding nor
+ * prefill turns it again; a value block is [block, D padded to ATTENTION_PAD].  Whole blocks may be shared between caches:
+ * they lie in a store that lives as long as one of them. */
+#ifndef OP_BLOCK_CACHE_H
+#define OP_BLOCK_CACHE_H
+
+#include "base/context.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "kernel/kernel.h"
+
+typedef struct block_store {
+  size_t users;
+  struct block_store *parent; /* where the shared blocks lie; held by this one */
+  arena memory;
+} block_store;
+
+typedef struct block_cache {
+  const kernel_table *kernel;
+  size_t lists, head_size, capacity; /* capacity in positions */
+  size_t blocks;                     /* of each list */
+  float **key_blocks, **value_blocks; /* [lists][blocks] */
+  float *reach;   /* [lists][blocks]: largest |k - centre| of blocks 0 .. b; whole once block b + 1 is begun */
+  float *centres; /* [lists][D]: mean of the keys of block 0, once that is full */
+  block_store *store;
+  arena memory;   /* of the lists */
+} block_cache;
+
+size_t block_cache_bytes(size_t lists, size_t head_size, size_t capacity);
+status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity, block_cache **cache,
+                       alibi_error *error);
+void block_cache_free(block_cache *cache);
+
+/* A cache that begins with the first `length` positions of another: whole blocks are shared, the rest is copied. */
+status block_cache_share(block_cache *from, size_t length, size_t capacity, block_cache **cache, alibi_error *error);
+
+/* To be called when positions are to be stored again from 0: what is shared is left to the others. */
+status block_cache_restart(block_cache *cache, alibi_error *error);
+
+/* Keys and values of `count` positions from `first` on into one list; below capacity, and all before `first` are
+ * there.  Bits do not depend on how positions are cut into calls. */
+void block_cache_store(block_cache *cache, size_t list, size_t first, size_t count, const float *k, size_t k_stride,
+                       const float *v, size_t v_stride);
+
+/* Mean of the first ATTENTION_BLOCK keys, each channel summed in order in double. */
+void block_centre(size_t d, const float *turned, float *centre);
+
+#endif

@@ -1,0 +1,498 @@
+/* Decoding with the public operator: a cache of keys, however it was filled, shared, cleared or filled again, gives the
+ * bits of alibi_attention_forward on the same keys in rows; and a step costs no more because the cache is long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alibi/attention.h"
+#include "base/context.h"
+
+#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
+
+#include "unit/attention_call.h"
+
+static alibi_context *context;
+
+static const int64_t chunk_sizes[] = {1, 7, 64, 100000};
+enum { CHUNKINGS = 4 };
+
+static alibi_cache *cache_new(const call *c, int64_t capacity)
+{
+  alibi_cache *cache = NULL;
+  if (alibi_cache_new(context, c->k.heads, c->k.size, capacity, &cache, &call_error) != ALIBI_OK)
+    fail_msg("%s: %s", call_name, call_error.message);
+  assert_int_equal(alibi_cache_length(cache), 0);
+  return cache;
+}
+
+/* Keys from .. to-1 of a call, so many at a time. */
+static void cache_fill(alibi_cache *cache, const call *c, int64_t from, int64_t to, int64_t chunk)
+{
+  while (from < to) {
+    int64_t count = to - from < chunk ? to - from : chunk, length = alibi_cache_length(cache);
+    alibi_heads k = call_in(&c->k, false), v = call_in(&c->v, false);
+    k.data = call_at(&c->k, from, 0);
+    v.data = call_at(&c->v, from, 0);
+    if (c->options.layout == LAYOUT_PLAIN) k.row_stride = k.head_stride = v.row_stride = v.head_stride = 0;
+    if (alibi_cache_append(cache, &k, &v, count, &call_error) != ALIBI_OK) fail_msg("%s: %s", call_name, call_error.message);
+    assert_int_equal(alibi_cache_length(cache), length + count);
+    from += count;
+  }
+}
+
+static alibi_cache *cache_share(alibi_cache *from, int64_t length, int64_t capacity)
+{
+  alibi_cache *cache = NULL;
+  if (alibi_cache_share(from, length, capacity, &cache, &call_error) != ALIBI_OK)
+    fail_msg("%s: %s", call_name, call_error.message);
+  assert_int_equal(alibi_cache_length(cache), length);
+  return cache;
+}
+
+/* What decoding does not use is spoiled. */
+static void decode(call *c, alibi_cache *const *caches)
+{
+  alibi_attention *a = &c->a;
+  a->keys = 0;
+  a->k = a->v = (alibi_heads){NULL, 0, 0};
+  a->key_starts = a->query_positions = a->key_positions = NULL;
+  if (alibi_attention_decode(context, a, caches, NULL, 0, &call_error) != ALIBI_OK)
+    fail_msg("%s: decode: %s", call_name, call_error.message);
+}
+
+static void expect_same_rows(const call *found, const call *expected)
+{
+  size_t rows = (size_t)(expected->a.queries * expected->a.heads);
+  call_same_rows("out", &found->out, 0, &expected->out, 0, expected->a.queries);
+  call_same("lse", found->a.lse, expected->a.lse, rows * sizeof(float));
+  call_same("visited", found->a.visited, expected->a.visited, rows * 2 * sizeof(int32_t));
+  call_same("report", &found->report, &expected->report, sizeof found->report);
+}
+
+/* A cache that ought to hold the first `keys` keys of `c`: rows at its end see what forward sees. */
+static void expect_keys(alibi_cache *cache, const call *c, int64_t keys)
+{
+  call_options o = c->options;
+  o.keys = keys;
+  call *rows = call_new(&o), *cached = call_new(&o);
+  rows->a.k = c->a.k;
+  rows->a.v = c->a.v;
+  assert_int_equal(alibi_cache_length(cache), keys);
+  call_forward(context, rows);
+  decode(cached, &cache);
+  expect_same_rows(cached, rows);
+}
+
+/* ---- however it was filled ---- */
+
+static bool has_keys_of_its_own(const call_options *o)
+{
+  return o->bias != ALIBI_BIAS_KEY && o->bias != ALIBI_BIAS_ROWS && !o->positions;
+}
+
+static void filled_in_chunks(const call_options *o)
+{
+  if (!has_keys_of_its_own(o)) return;
+  int64_t sequences = o->sequences ? o->sequences : 1;
+  for (int skip = 0; skip < 2; skip++)
+    for (int n = 0; n < CHUNKINGS; n++) {
+      call_options one = *o;
+      one.tolerance = skip ? ALIBI_TOLERANCE : 0;
+      call *rows = call_new(&one), *cached = call_new(&one);
+      alibi_cache *caches[8];
+      for (int64_t s = 0; s < sequences; s++) {
+        int64_t from = formula_key_start(&rows->a, s), to = formula_key_start(&rows->a, s + 1);
+        caches[s] = cache_new(rows, to - from + 3 * n);
+        cache_fill(caches[s], rows, from, to, chunk_sizes[n]);
+      }
+      call_forward(context, rows);
+      decode(cached, caches);
+      expect_same_rows(cached, rows);
+      for (int64_t s = 0; s < sequences; s++) alibi_cache_free(caches[s]);
+    }
+}
+
+static void every_pair_of_options_filled_in_chunks(void **unused)
+{
+  (void)unused;
+  call_options o = call_defaults();
+  o.queries = 5; /* few queries; more where an option says so */
+  call_for_every_pair(o, filled_in_chunks);
+}
+
+static void head_sizes(void **unused)
+{
+  (void)unused;
+  for (int size = 1; size <= 256; size += size < 40 ? 1 : 27) {
+    call_options o = call_defaults();
+    snprintf(call_name, sizeof call_name, "head size %d", size);
+    o.size = size;
+    o.heads = 2;
+    o.kv_heads = 1;
+    o.queries = 2;
+    o.layout = size % 2 ? LAYOUT_GAPS : LAYOUT_HEAD_MAJOR;
+    filled_in_chunks(&o);
+    call_free_all();
+  }
+}
+
+/* A prefill in chunks, each after its keys went into the cache: the rows of one forward call. */
+static void a_prefill_in_chunks_is_a_prefill_at_once(void **unused)
+{
+  (void)unused;
+  for (int kind = ALIBI_BIAS_NONE; kind <= ALIBI_BIAS_DISTANCE; kind++)
+    for (int n = 0; n < CHUNKINGS; n++) {
+      call_options o = call_defaults();
+      snprintf(call_name, sizeof call_name, "bias %d, chunks of %lld", kind, (long long)chunk_sizes[n]);
+      o.bias = (alibi_bias_kind)kind;
+      o.slopes = call_steep;
+      o.factor = true;
+      o.tolerance = ALIBI_TOLERANCE;
+      o.queries = o.keys = 200;
+      call *whole = call_new(&o), *c = call_new(&o);
+      alibi_attention chunk = c->a;
+      alibi_cache *cache = cache_new(whole, o.keys);
+      call_forward(context, whole);
+      for (int64_t from = 0; from < o.keys; from += chunk_sizes[n]) {
+        int64_t count = o.keys - from < chunk_sizes[n] ? o.keys - from : chunk_sizes[n];
+        cache_fill(cache, whole, from, from + count, count);
+        c->a = chunk;
+        c->a.queries = count;
+        c->a.q.data = call_at(&c->q, from, 0);
+        c->a.out.data = call_at(&c->out, from, 0);
+        c->a.lse += from * o.heads;
+        c->a.visited += from * o.heads * 2;
+        decode(c, &cache);
+      }
+      alibi_cache_free(cache);
+      c->a = chunk;
+      call_same_rows("out", &c->out, 0, &whole->out, 0, o.queries);
+      call_same("lse", c->a.lse, whole->a.lse, (size_t)(o.queries * o.heads) * sizeof(float));
+      call_same("visited", c->a.visited, whole->a.visited, (size_t)(o.queries * o.heads * 2) * sizeof(int32_t));
+      call_free_all();
+    }
+}
+
+static void an_empty_cache_is_an_empty_sequence(void **unused)
+{
+  (void)unused;
+  for (int both_sides = 0; both_sides < 2; both_sides++) {
+    call_options o = call_defaults();
+    strcpy(call_name, "an empty cache");
+    o.keys = 0;
+    o.queries = 3;
+    o.both_sides = both_sides;
+    call *c = call_new(&o);
+    alibi_cache *cache = cache_new(c, 100);
+    decode(c, &cache);
+    for (size_t i = 0; i < c->out.floats; i++) assert_true(c->out.buffer[i] == 0);
+    for (int64_t i = 0; i < o.queries * o.heads; i++) assert_true(c->a.lse[i] < 0 && isinf(c->a.lse[i]));
+    o.queries = 0;
+    c = call_new(&o);
+    decode(c, &cache);
+    alibi_cache_free(cache);
+    call_free_all();
+  }
+}
+
+/* A capacity that is no multiple of a block is used to its last key. */
+static void a_cache_holds_its_capacity(void **unused)
+{
+  (void)unused;
+  for (int64_t capacity = 1; capacity <= 130; capacity += capacity % 64 == 62 ? 1 : 3) {
+    call_options o = call_defaults();
+    snprintf(call_name, sizeof call_name, "capacity %lld", (long long)capacity);
+    o.queries = 1;
+    o.keys = capacity;
+    call *c = call_new(&o);
+    alibi_cache *cache = cache_new(c, capacity);
+    cache_fill(cache, c, 0, capacity, 50);
+    expect_keys(cache, c, capacity);
+    alibi_cache_free(cache);
+    call_free_all();
+  }
+}
+
+/* ---- shared, cleared, freed ---- */
+
+static call *few_queries(uint64_t seed)
+{
+  call_options o = call_defaults();
+  o.queries = 3;
+  o.keys = 260;
+  o.kv_heads = 2;
+  o.slopes = call_steep;
+  o.tolerance = ALIBI_TOLERANCE;
+  o.seed = seed;
+  return call_new(&o);
+}
+
+/* The first `keys` keys of one text, then those of another. */
+static call *continued(const call *first, int64_t keys, const call *then)
+{
+  call *c = call_new(&first->options);
+  for (int64_t j = 0; j < first->options.keys; j++)
+    for (int h = 0; h < c->k.heads; h++) {
+      const call *from = j < keys ? first : then;
+      memcpy(call_at(&c->k, j, h), call_at(&from->k, j, h), (size_t)c->k.size * sizeof(float));
+      memcpy(call_at(&c->v, j, h), call_at(&from->v, j, h), (size_t)c->v.size * sizeof(float));
+    }
+  return c;
+}
+
+static void a_prefix_is_shared_and_both_go_on(void **unused)
+{
+  (void)unused;
+  static const int64_t lengths[] = {0, 1, 63, 64, 65, 127, 128, 130, 200};
+  for (size_t n = 0; n < sizeof lengths / sizeof lengths[0]; n++)
+    for (int order = 0; order < 4; order++) {
+      snprintf(call_name, sizeof call_name, "%lld keys shared, order %d", (long long)lengths[n], order);
+      call *text = few_queries(1), *other = continued(text, lengths[n], few_queries(2));
+      alibi_cache *first = cache_new(text, 260), *second;
+      cache_fill(first, text, 0, 200, 33);
+      second = cache_share(first, lengths[n], 260);
+      if (order == 0) cache_fill(first, text, 200, 260, 7);
+      cache_fill(second, other, lengths[n], 260, 13);
+      if (order == 1) cache_fill(first, text, 200, 260, 60);
+      expect_keys(second, other, 260);
+      if (order < 2) expect_keys(first, text, 260);
+      if (order == 2) {
+        alibi_cache_clear(first);
+        cache_fill(first, other, 0, 260, 64);
+        expect_keys(second, other, 260);
+        expect_keys(first, other, 260);
+      }
+      if (order == 3) alibi_cache_free(second);
+      if (order == 3) expect_keys(first, text, 200);
+      alibi_cache_free(first);
+      if (order != 3) expect_keys(second, other, 260);
+      if (order != 3) alibi_cache_free(second);
+      call_free_all();
+    }
+}
+
+/* A family of caches: each has a part of another; they are cleared, filled and freed in every order. */
+static void shares_of_shares_in_any_order(void **unused)
+{
+  (void)unused;
+  for (int order = 0; order < 6; order++) {
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    snprintf(call_name, sizeof call_name, "order %d", order);
+    call *texts[3] = {few_queries(1), NULL, NULL};
+    texts[1] = continued(texts[0], 150, few_queries(2));
+    texts[2] = continued(texts[1], 190, few_queries(3));
+    alibi_cache *caches[3] = {cache_new(texts[0], 260), NULL, NULL};
+    cache_fill(caches[0], texts[0], 0, 260, 64);
+    caches[1] = cache_share(caches[0], 150, 260);
+    cache_fill(caches[1], texts[1], 150, 260, 1);
+    caches[2] = cache_share(caches[1], 190, 260);
+    cache_fill(caches[2], texts[2], 190, 260, 11);
+    for (int gone = 0; gone < 3; gone++) {
+      for (int n = gone; n < 3; n++) expect_keys(caches[orders[order][n]], texts[orders[order][n]], 260);
+      alibi_cache_free(caches[orders[order][gone]]);
+    }
+    call_free_all();
+  }
+  alibi_cache_free(NULL);
+}
+
+/* A share may hold fewer keys than its source, and no more than its own capacity says. */
+static void a_share_has_its_own_capacity(void **unused)
+{
+  (void)unused;
+  strcpy(call_name, "a share of 100 in 110");
+  call *text = few_queries(1);
+  alibi_cache *first = cache_new(text, 260), *second;
+  cache_fill(first, text, 0, 200, 200);
+  second = cache_share(first, 100, 110);
+  cache_fill(second, text, 100, 110, 3);
+  alibi_heads k = call_in(&text->k, true), v = call_in(&text->v, true);
+  assert_int_equal(alibi_cache_append(second, &k, &v, 1, &call_error), ALIBI_INVALID);
+  assert_int_equal(alibi_cache_length(second), 110);
+  expect_keys(second, text, 110);
+  expect_keys(first, text, 200);
+  alibi_cache_free(first);
+  alibi_cache_free(second);
+  call_free_all();
+}
+
+static void a_cleared_cache_has_forgotten(void **unused)
+{
+  (void)unused;
+  strcpy(call_name, "cleared and filled again");
+  call *text = few_queries(1), *other = few_queries(2);
+  alibi_cache *cache = cache_new(text, 260);
+  for (int64_t keys = 260; keys > 0; keys -= 57) {
+    for (int64_t j = 0; j < 260; j++) call_at(&other->k, j, 0)[3] = call_at(&other->v, j, 1)[0] = j % 2 ? NAN : INFINITY;
+    cache_fill(cache, other, 0, 260, 100);
+    alibi_cache_clear(cache);
+    assert_int_equal(alibi_cache_length(cache), 0);
+    cache_fill(cache, text, 0, keys, 29);
+    expect_keys(cache, text, keys);
+    alibi_cache_clear(cache);
+  }
+  alibi_cache_free(cache);
+  call_free_all();
+}
+
+/* Several sequences on caches of one prefix, and one cache twice. */
+static void sequences_share_a_prefix(void **unused)
+{
+  (void)unused;
+  static const int64_t queries[] = {2, 1, 0, 4}, keys[] = {150, 150, 150, 150};
+  call_options o = call_defaults();
+  strcpy(call_name, "sequences on one prefix");
+  o.sequences = 4;
+  o.query_lengths = queries;
+  o.key_lengths = keys;
+  o.tolerance = ALIBI_TOLERANCE;
+  call *rows = call_new(&o), *cached = call_new(&o);
+  for (int64_t j = 150; j < 600; j++) /* one text four times; the second ends otherwise */
+    for (int h = 0; h < o.heads; h++)
+      if (j < 290 || j >= 300) {
+        memcpy(call_at(&rows->k, j, h), call_at(&rows->k, j % 150, h), (size_t)o.size * sizeof(float));
+        memcpy(call_at(&rows->v, j, h), call_at(&rows->v, j % 150, h), (size_t)o.size * sizeof(float));
+      }
+  alibi_cache *first = cache_new(rows, 150), *second;
+  cache_fill(first, rows, 0, 150, 150);
+  second = cache_share(first, 140, 150);
+  cache_fill(second, rows, 290, 300, 10);
+  alibi_cache *caches[] = {first, second, first, first};
+  call_forward(context, rows);
+  decode(cached, caches);
+  expect_same_rows(cached, rows);
+  alibi_cache_free(first);
+  alibi_cache_free(second);
+  call_free_all();
+}
+
+/* ---- what is not seen, what it costs ---- */
+
+static void unseen_keys_of_a_cache(void **unused)
+{
+  (void)unused;
+  for (int skip = 0; skip < 2; skip++) {
+    call_options o = call_defaults();
+    snprintf(call_name, sizeof call_name, "unseen keys, skip %d", skip);
+    o.queries = 4;
+    o.offset = 100;
+    o.window = 30;
+    o.tolerance = skip ? ALIBI_TOLERANCE : 0;
+    call *clean = call_new(&o), *spoiled = call_new(&o);
+    for (int64_t j = 0; j < o.keys; j++)
+      for (int h = 0; h < o.heads && (j < 71 || j > 103); h++)
+        for (int c = 0; c < o.size; c++) call_at(&spoiled->k, j, h)[c] = call_at(&spoiled->v, j, h)[c] = j % 2 ? NAN : -INFINITY;
+    alibi_cache *cache = cache_new(spoiled, o.keys);
+    cache_fill(cache, spoiled, 0, o.keys, 9);
+    formula f = formula_of(NULL, NULL);
+    formula_run(&clean->a, &f);
+    decode(spoiled, &cache);
+    call_expect("out", &spoiled->out, NULL, &f.out, 0);
+    call_expect_row("lse", spoiled->a.lse, NULL, &f.lse, o.heads);
+    formula_free(&f);
+    alibi_cache_free(cache);
+    call_free_all();
+  }
+}
+
+static void a_step_costs_the_same_however_long_the_cache(void **unused)
+{
+  (void)unused;
+  static const float slopes[] = {1, 0.25f};
+  call_options o = call_defaults();
+  strcpy(call_name, "a long cache");
+  o.heads = 2;
+  o.slopes = slopes;
+  o.queries = 1;
+  o.keys = 8000;
+  o.tolerance = ALIBI_TOLERANCE;
+  call *text = call_new(&o);
+  alibi_cache *cache = cache_new(text, o.keys);
+  int64_t visited[2];
+  for (int n = 0; n < 2; n++) {
+    call *c = call_new(&o);
+    cache_fill(cache, text, alibi_cache_length(cache), n ? 8000 : 1000, 500);
+    decode(c, &cache);
+    assert_int_equal(c->report.pairs_visible, n ? 16000 : 2000);
+    visited[n] = c->report.pairs_visited;
+  }
+  assert_true(visited[1] <= visited[0] + 2 * ALIBI_ATTENTION_BLOCK);
+  assert_true(visited[0] > 0 && visited[0] < 1000);
+  alibi_cache_free(cache);
+  call_free_all();
+}
+
+static void what_is_not_wanted_may_be_null(void **unused)
+{
+  (void)unused;
+  strcpy(call_name, "no lse, visited, report");
+  call *all = few_queries(4), *little = few_queries(4);
+  alibi_cache *cache = cache_new(all, 260);
+  cache_fill(cache, all, 0, 260, 260);
+  decode(all, &cache);
+  little->a.lse = NULL;
+  little->a.visited = NULL;
+  little->a.report = NULL;
+  decode(little, &cache);
+  call_same_rows("out", &little->out, 0, &all->out, 0, 3);
+  alibi_cache_free(cache);
+  call_free_all();
+}
+
+static void scratch_of_the_caller(void **unused)
+{
+  (void)unused;
+  strcpy(call_name, "scratch");
+  call *own = few_queries(4), *given = few_queries(4);
+  size_t bytes = 0;
+  alibi_cache *cache = cache_new(own, 260);
+  cache_fill(cache, own, 0, 260, 260);
+  decode(own, &cache);
+  assert_int_equal(alibi_attention_decode_scratch(context, &given->a, &cache, &bytes, &call_error), ALIBI_OK);
+  void *scratch = call_memory(bytes, 1);
+  memset(scratch, 0xff, bytes);
+  if (bytes > 0) {
+    assert_int_equal(alibi_attention_decode(context, &given->a, &cache, scratch, bytes - 1, &call_error), ALIBI_INVALID);
+    assert_non_null(strstr(call_error.message, "scratch"));
+  }
+  assert_int_equal(alibi_attention_decode(context, &given->a, &cache, scratch, bytes, &call_error), ALIBI_OK);
+  expect_same_rows(given, own);
+  alibi_cache_free(cache);
+  call_free_all();
+}
+
+static int setup(void **unused)
+{
+  (void)unused;
+  context = call_context(NULL, 2);
+  return 0;
+}
+
+static int teardown(void **unused)
+{
+  (void)unused;
+  alibi_context_free(context);
+  return 0;
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_pair_of_options_filled_in_chunks),
+      cmocka_unit_test(head_sizes),
+      cmocka_unit_test(a_prefill_in_chunks_is_a_prefill_at_once),
+      cmocka_unit_test(an_empty_cache_is_an_empty_sequence),
+      cmocka_unit_test(a_cache_holds_its_capacity),
+      cmocka_unit_test(a_prefix_is_shared_and_both_go_on),
+      cmocka_unit_test(shares_of_shares_in_any_order),
+      cmocka_unit_test(a_share_has_its_own_capacity),
+      cmocka_unit_test(a_cleared_cache_has_forgotten),
+      cmocka_unit_test(sequences_share_a_prefix),
+      cmocka_unit_test(unseen_keys_of_a_cache),
+      cmocka_unit_test(a_step_costs_the_same_however_long_the_cache),
+      cmocka_unit_test(what_is_not_wanted_may_be_null),
+      cmocka_unit_test(scratch_of_the_caller),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}
