@@ -198,7 +198,7 @@ bool KERNEL(attention_meet)(const attention_head *h, size_t block, size_t tile, 
 {
   backward_tile t = backward_layout(h->head_size, scratch);
   size_t d = h->head_size, width = padded(d), r0 = tile * BLOCK, start = block * BLOCK;
-  score_kind kind = score_kind_of(h);
+  score_kind kind = score_kind_of(h, start, rows_from(start, h->keys));
   meeting m;
   backward_see(h, &m, r0, block);
   if (!m.any) return false;
@@ -228,7 +228,7 @@ bool KERNEL(attention_meet)(const attention_head *h, size_t block, size_t tile, 
 static void give_table(const attention_head *h, const backward_tile *t, const meeting *m, size_t r0, size_t start)
 {
   int64_t near = query_position(h, r0) - key_position(h, start);
-  if (score_kind_of(h) == SCORE_TABLE) {
+  if (score_kind_of(h, start, m->keys) == SCORE_TABLE) {
     size_t from = STRIP, to = 0; /* of the strip; the table may end where the rows see nothing */
     for (size_t r = 0; r < m->rows; r++) {
       if (m->from[r] >= m->to[r]) continue;

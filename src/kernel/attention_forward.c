@@ -6,37 +6,18 @@
  * chunk, or in a full prefill; a block of which it sees nothing leaves it as it was.
  *
  * Tiles walk in crews, so that a block is turned and copied once for all of them. */
-#include "kernel/attention_tile.h"
+#include "kernel/attention_stop.h"
 #include "kernel/tables.h"
 
 size_t KERNEL(attention_scratch)(size_t head_size)
 {
   size_t d = padded(head_size);
-  return 8 * BLOCK * d + 4 * BLOCK * BLOCK + (4 + 7 * ATTENTION_CREW) * BLOCK; /* of backward; forward fits too */
+  return 8 * BLOCK * d + 4 * BLOCK * BLOCK + 4 * BLOCK + ATTENTION_CREW * (5 * BLOCK + STOP_FLOATS); /* of backward; of forward, which needs less of d */
 }
 
 void KERNEL(attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned)
 {
   turn_block(rows, d, k, k_stride, turned);
-}
-
-/* sqrt(sum) is off by a relative (d + 4) 2^-24 at most, and a sum that underflows by less than 1e-18: both added. */
-float KERNEL(attention_norm)(size_t rows, size_t d, const float *turned, const float *centre)
-{
-  vf largest = {0};
-  bool finite = true;
-  for (size_t j = 0; j < rows; j += LANES) {
-    vf sum = {0};
-    for (size_t c = 0; c < d; c++) {
-      vf off = vf_load(turned + c * BLOCK + j) - centre[c];
-      sum = vf_fma(off, off, sum);
-    }
-    sum = vf_and(mask_below((int)(rows - j)), sum);
-    finite = finite && vf_sum(sum * 0.0f) == 0;
-    largest = vf_max(sum, largest);
-  }
-  if (!finite) return INFINITY;
-  return sqrtf(vf_largest(largest)) * (1.0f + 6e-8f * (float)(d + 8)) + 1e-18f;
 }
 
 /* Rows of queries that walk together, with what they have gathered.  Aligned, since gcc 12 takes the ends of loops over a
@@ -46,9 +27,8 @@ typedef struct forward_tile {
   size_t rows, home;             /* home: the block of their own position */
   float *out;                    /* [BLOCK, padded d] */
   float *maximum, *sum, *shrink; /* [BLOCK], of the rows */
-  float *reach, *centre_score;   /* |scale| |q|, and scale q.centre */
+  stop_rows proof;
   float *left_gap, *right_gap;   /* logarithm of the share of a row that its stop left behind; -infinity: nothing */
-  float centre_norm;
   attention_range seen[BLOCK], all, common;      /* keys that a row sees; that any does; that every one does */
   size_t visited_from[BLOCK], visited_to[BLOCK]; /* blocks */
   bool stopped[BLOCK], some_stopped;
@@ -64,78 +44,54 @@ typedef struct forward_crew {
 
 /* ---- the proof ---- */
 
-/* A score is at most centre_score + reach |k - centre| + slack: upper bounds, in fp32, of what docs/attention.md derives. */
-static void measure_queries(const attention_head *h, forward_tile *t)
-{
-  size_t d = h->head_size;
-  const float *centre = h->proof.centre;
-  float grow = 1.0f + 6e-8f * (float)(d + 8);
-  double square = 0;
-  for (size_t c = 0; c < d; c++) square += (double)centre[c] * centre[c];
-  t->centre_norm = (float)sqrt(square) * grow;
-  for (size_t r = 0; r < t->rows; r++) {
-    const float *q = h->q + (t->first + r) * h->q_stride;
-    vf squares = {0}, products = {0};
-    for (size_t c = 0; c < d; c += LANES) {
-      vf x = vf_load_part(q + c, part(d, c));
-      squares = vf_fma(x, x, squares);
-      products = vf_fma(x, vf_load_part(centre + c, part(d, c)), products);
-    }
-    t->reach[r] = fabsf(h->scale) * (sqrtf(vf_sum(squares)) * grow + 1e-18f);
-    t->centre_score[r] = h->scale * vf_sum(products);
-  }
-}
-
-/* Upper bounds of the scores of LANES rows with keys no farther than `largest` from the centre.  The slack covers the
- * rounding of a score of up to 256 terms, and of its bias. */
-static vf score_bound(const attention_head *h, const forward_tile *t, size_t r, float largest)
-{
-  vf reach = vf_load(t->reach + r), centre = vf_load(t->centre_score + r);
-  vf slack = reach * ((largest + t->centre_norm) * 0x1p-16f) + 1e-3f;
-  vf bound = (h->factors ? vf_abs(centre) : centre) + reach * largest + slack; /* factors may turn scores round */
-  if (h->cap > 0 && largest < INFINITY) bound = vf_select(bound > h->cap, vf_splat(h->cap * 1.00001f), bound);
-  return h->factors ? bound * h->proof.largest_factor : bound;
-}
-
 /* The row sees nothing more on that side, from `block` outwards. */
 static bool row_done(const forward_tile *t, size_t r, bool left, size_t block)
 {
   return left ? t->seen[r].from >= (block + 1) * BLOCK : t->seen[r].to <= block * BLOCK;
 }
 
-/* Logarithms of the sums of exp(bias) over all keys of blocks .. block (right: block ..), for LANES rows from r on. */
-static vf bias_tails(const attention_head *h, const forward_tile *t, bool left, size_t block, size_t r)
+/* What the distance from the nearest key of blocks .. block (right: block ..) adds to the logarithm of the weight of
+ * them all, for LANES rows from r on. */
+static vf distance_tails(const attention_head *h, const forward_tile *t, bool left, size_t block, size_t r)
 {
   const float *tails = left ? h->proof.tails_before : h->proof.tails_after;
-  if (h->bias == BIAS_KEY) return vf_splat(tails[block]);
   size_t nearest = left ? block * BLOCK + BLOCK - 1 : block * BLOCK;
   int64_t position = key_position(h, nearest), sign = left ? 1 : -1;
+  if (h->bias == BIAS_KEY) return (vf){0};
   if (h->bias == BIAS_SLOPE && !h->query_positions) {
     float first = (float)(sign * (query_position(h, t->first + r) - position));
-    return h->proof.tail - (vf_from_int(vi_lanes()) * (float)sign + first) * h->slope;
+    return (vf_from_int(vi_lanes()) * (float)sign + first) * -h->slope;
   }
   vf tail = {0};
   for (size_t l = 0; l < LANES && r + l < t->rows; l++) {
     if (row_done(t, r + l, left, block)) continue; /* a table may not reach so far */
     int64_t distance = sign * (query_position(h, t->first + r + l) - position);
     if (distance < 0) distance = 0;
-    tail[l] = h->bias == BIAS_SLOPE ? h->proof.tail - h->slope * (float)distance : tails[distance / BLOCK];
+    tail[l] = h->bias == BIAS_SLOPE ? -h->slope * (float)distance : tails[distance / BLOCK];
   }
   return tail;
 }
 
+/* The block of a row's own position lies so near to the end that its stop is not worth a proof. */
+static bool too_near(const attention_head *h, const forward_tile *t, size_t r, bool left)
+{
+  size_t home = h->both_sides ? t->home : t->seen[r].to > 0 ? (t->seen[r].to - 1) / BLOCK : 0;
+  return left ? home < PROOF_FROM : (h->keys + BLOCK - 1) / BLOCK - home <= PROOF_FROM;
+}
+
 /* Stops the rows for which all keys of blocks .. block (right: block ..) together weigh too little.  A row that has
  * seen nothing yet has -infinity to compare with, and goes on. */
-static void stop_rows(const attention_head *h, forward_tile *t, bool left, size_t block, float log_tolerance)
+static void stop_some(const attention_head *h, forward_tile *t, bool left, size_t block, float log_tolerance)
 {
-  float largest = left ? h->proof.reach_before[block] : h->proof.reach_after[block], gaps[BLOCK];
+  const float *table = (left ? h->proof.tables_before : h->proof.tables_after) + block * PROOF_TABLE;
+  float gaps[BLOCK];
   for (size_t r = 0; r < t->rows; r += LANES) {
     vf lse = vf_load(t->maximum + r) + vf_log(vf_load(t->sum + r));
-    vf_store(gaps + r, score_bound(h, t, r, largest) + bias_tails(h, t, left, block, r) - lse);
+    vf_store(gaps + r, stop_weight(h, &t->proof, table, r) + distance_tails(h, t, left, block, r) - lse);
   }
   for (size_t r = 0; r < t->rows; r++) {
     if (!(gaps[r] <= log_tolerance) || t->stopped[r]) continue;
-    if (row_done(t, r, left, block)) continue;
+    if (row_done(t, r, left, block) || too_near(h, t, r, left)) continue;
     t->stopped[r] = t->some_stopped = true;
     *(left ? &t->left_gap[r] : &t->right_gap[r]) = gaps[r];
     if (left)
@@ -248,7 +204,7 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
 {
   size_t d = h->head_size, width = padded(d);
   const meeting *m = &t->m;
-  score_kind kind = score_kind_of(h);
+  score_kind kind = score_kind_of(h, start, m->keys);
   product_seen(m, d, h->q + t->first * h->q_stride, h->q_stride, b->turned_keys, crew->s);
   if (kind == SCORE_READY) prepare_scores(h, m, t->first, start, crew->s, NULL, NULL);
   forward_weights[kind](h, t, crew, start);
@@ -276,7 +232,7 @@ static void forward_start(const attention_head *h, forward_tile *t)
     t->visited_from[r] = seen.from < seen.to ? seen.from / BLOCK : 0;
     t->visited_to[r] = seen.from < seen.to ? (seen.to - 1) / BLOCK + 1 : 0;
   }
-  if (h->proof.log_tolerance > -INFINITY) measure_queries(h, t);
+  if (h->proof.log_tolerance > -INFINITY) stop_measure(h, t->first, t->rows, &t->proof);
 }
 
 /* Out of the tile: sums become means.  -0 becomes 0, since a term of 0 may have made it so in another chunk. */
@@ -359,7 +315,7 @@ static void forward_walk(const attention_head *h, forward_crew *crew, bool left,
     for (size_t i = 0; i < crew->count; i++) {
       forward_tile *t = &crew->tiles[i];
       if (left ? block > t->home : block <= t->home) continue;
-      if (stops && block != t->home) stop_rows(h, t, left, block, log_tolerance);
+      if (stops && block != t->home) stop_some(h, t, left, block, log_tolerance);
       forward_meet(h, t, block * BLOCK);
       if (!t->m.any) continue;
       if (!operands.values) operands = forward_load(h, crew, block);
@@ -407,7 +363,8 @@ void KERNEL(attention_forward)(const attention_head *h, float *scratch)
   for (size_t i = 0; i < ATTENTION_CREW; i++) {
     forward_tile *t = &crew.tiles[i];
     t->out = take(&scratch, BLOCK * width);
-    float **columns[] = {&t->maximum, &t->sum, &t->shrink, &t->reach, &t->centre_score, &t->left_gap, &t->right_gap};
+    t->proof = stop_layout(take(&scratch, STOP_FLOATS));
+    float **columns[] = {&t->maximum, &t->sum, &t->shrink, &t->left_gap, &t->right_gap};
     for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) *columns[c] = take(&scratch, BLOCK);
   }
   for (size_t first = 0; first < h->queries;) {

@@ -152,21 +152,6 @@ void attention_turn_reference(size_t rows, size_t d, const float *k, size_t k_st
     for (size_t j = 0; j < BLOCK; j++) turned[c * BLOCK + j] = j < rows ? k[j * k_stride + c] : 0;
 }
 
-float attention_norm_reference(size_t rows, size_t d, const float *turned, const float *centre)
-{
-  double largest = 0;
-  for (size_t j = 0; j < rows; j++) {
-    double sum = 0;
-    for (size_t c = 0; c < d; c++) {
-      double x = (double)turned[c * BLOCK + j] - centre[c];
-      sum += x * x;
-    }
-    if (!isfinite(sum)) return INFINITY;
-    if (sum > largest) largest = sum;
-  }
-  return nextafterf((float)sqrt(largest), INFINITY);
-}
-
 /* ---- backward ---- */
 
 void attention_delta_reference(const attention_head *h, size_t from, size_t to, float *delta)

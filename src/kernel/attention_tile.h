@@ -203,10 +203,12 @@ static inline void product_above(const meeting *m, size_t width, const float *p,
 /* How a product becomes a score inside the loops over a row.  READY: it is one already (prepare_scores). */
 typedef enum score_kind { SCORE_READY, SCORE_PLAIN, SCORE_SLOPE, SCORE_TWO_SIDED, SCORE_TABLE, SCORE_KINDS } score_kind;
 
-static inline score_kind score_kind_of(const attention_head *h)
+/* Kinds with a place need the block's positions to be exact in fp32, and their differences too. */
+static inline score_kind score_kind_of(const attention_head *h, size_t start, size_t keys)
 {
+  if (h->key_positions && h->key_positions[start + keys - 1] - h->key_positions[start] > 1 << 23) return SCORE_READY;
   if (h->cap > 0 || h->bias == BIAS_KEY || h->bias == BIAS_ROWS) return SCORE_READY;
-  if (h->bias == BIAS_SLOPE) return h->both_sides ? SCORE_TWO_SIDED : SCORE_SLOPE;
+  if (h->bias == BIAS_SLOPE) return h->both_sides || h->key_positions ? SCORE_TWO_SIDED : SCORE_SLOPE;
   if (h->bias == BIAS_DISTANCE) return h->factors || h->key_positions ? SCORE_READY : SCORE_TABLE;
   return SCORE_PLAIN;
 }

@@ -38,18 +38,25 @@ typedef struct attention_tally {
   double skipped; /* largest share of a row that was not visited, by the proof */
 } attention_tally;
 
-/* What the proof needs to stop a row (docs/attention.md); natural logarithms.  Nothing stops where log_tolerance is
- * -infinity. */
+/* What the proof knows of a run of keys: PROOF_CLUSTERS centres near which they lie, and for each cluster the logarithm of
+ * sum_j exp(x |k_j - centre| + bias_j) at x = 0, 2^-4, 2^-3, .. 2^5, then the largest |k_j - centre|.  A table is
+ * [PROOF_POINTS + 1, PROOF_CLUSTERS]; docs/attention.md derives it. */
+enum { PROOF_CLUSTERS = 4, PROOF_POINTS = 11, PROOF_TABLE = (PROOF_POINTS + 1) * PROOF_CLUSTERS };
+
+/* Rows that stand in the first so many blocks never stop: nothing there is worth a proof. */
+enum { PROOF_FROM = 4 };
+
+/* What a row needs to stop; natural logarithms.  Nothing stops where log_tolerance is -infinity. */
 typedef struct attention_proof {
   float log_tolerance;
-  const float *centre;       /* [d] subtracted from keys before their norms are taken */
-  const float *reach_before; /* [blocks]: largest |k - centre| of blocks 0 .. b */
-  const float *reach_after;  /* [blocks]: of blocks b .. last; NULL where causal */
-  /* log of the sum of exp(bias) over all keys at distance t and beyond: */
-  float tail;                /* SLOPE: plus -slope * t */
-  const float *tails_before; /* DISTANCE: [t / ATTENTION_BLOCK]; KEY: of all keys in blocks 0 .. b */
-  const float *tails_after;  /* the same for negative distances; of blocks b .. last; NULL where causal */
-  float largest_factor;      /* DISTANCE with factors: of their absolute values; else 1 */
+  const float *clusters; /* [PROOF_CLUSTERS, d] */
+  /* Tables: [blocks] of all keys in blocks 0 .. b, with the bias (SLOPE) as seen from the last key of b, (KEY) as it is,
+   * (DISTANCE) 0.  And of all keys in blocks b .. last, as seen from the first key of b; NULL where causal. */
+  const float *tables_before, *tables_after;
+  /* DISTANCE: log of the sum of exp(bias) at distances ATTENTION_BLOCK i and beyond; to the other side; and the largest
+   * of the absolute factors. */
+  const float *tails_before, *tails_after;
+  float largest_factor;
 } attention_proof;
 
 /* One head of one sequence.  Queries r = 0 .. queries-1 stand at positions first + r, keys j at positions j, or both where
@@ -133,8 +140,12 @@ typedef struct kernel_table {
   void (*attention_forward)(const attention_head *head, float *scratch);
   /* Keys turned to [d, ATTENTION_BLOCK], as a cached block holds them; those beyond `rows` are 0. */
   void (*attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned);
-  /* An upper bound of |k - centre| of the first `rows` keys of a turned block; infinity where one is not finite. */
-  float (*attention_norm)(size_t rows, size_t d, const float *turned, const float *centre);
+  /* The proof; NULL in a table that never skips.  clusters: centres [PROOF_CLUSTERS, d] of a full turned block.  sums:
+   * the table of one turned block with `rows` keys and biases [ATTENTION_BLOCK].  join: the table of what lay `before`,
+   * whose biases all grow by `shift`, into that of a block. */
+  void (*proof_clusters)(size_t d, const float *turned, float *clusters);
+  void (*proof_sums)(size_t rows, size_t d, const float *turned, const float *clusters, const float *bias, float *table);
+  void (*proof_join)(const float *before, float shift, float *table);
   /* delta[r * row_stride] = dout.out, of queries from .. to-1. */
   void (*attention_delta)(const attention_head *head, size_t from, size_t to, float *delta);
   /* Backward goes by key blocks.  open: the block's keys into scratch, gradients 0.  Then for each head that shares

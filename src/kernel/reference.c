@@ -2,6 +2,7 @@
  * against, and `ALIBI_ISA=reference` runs the whole program on it.  Its attention: attention_reference.c. */
 #include <math.h>
 
+#define PROOF(name) NULL /* every key is visited */
 #include "kernel/tables.h"
 
 enum { PANEL = 8 };

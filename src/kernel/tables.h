@@ -20,7 +20,10 @@ void KERNEL(matmul)(size_t rows, size_t columns, size_t inner, const float *a, s
 size_t KERNEL(attention_scratch)(size_t head_size);
 void KERNEL(attention_forward)(const attention_head *head, float *scratch);
 void KERNEL(attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned);
-float KERNEL(attention_norm)(size_t rows, size_t d, const float *turned, const float *centre);
+void KERNEL(proof_clusters)(size_t d, const float *turned, float *clusters);
+void KERNEL(proof_sums)(size_t rows, size_t d, const float *turned, const float *clusters, const float *bias,
+                        float *table);
+void KERNEL(proof_join)(const float *before, float shift, float *table);
 void KERNEL(attention_delta)(const attention_head *head, size_t from, size_t to, float *delta);
 void KERNEL(attention_open)(const attention_head *head, size_t block, float *scratch);
 bool KERNEL(attention_meet)(const attention_head *head, size_t block, size_t tile, float *scratch);
@@ -45,13 +48,18 @@ void KERNEL(adamw)(size_t n, const adamw_step *step, const float *grad, float *v
 
 extern const kernel_table KERNEL(kernel_table);
 
+#ifndef PROOF
+#define PROOF(name) KERNEL(name)
+#endif
+
 /* The table that is being compiled. */
 #define KERNEL_TABLE(lane_count, rows, columns)                                                              \
   {                                                                                                          \
     .name = KERNEL_TEXT(KERNEL_ISA), .lanes = lane_count,                                                  \
     .tile_rows = rows, .tile_columns = columns, .pack = KERNEL(pack), .matmul = KERNEL(matmul),             \
     .attention_scratch = KERNEL(attention_scratch), .attention_forward = KERNEL(attention_forward),         \
-    .attention_turn = KERNEL(attention_turn), .attention_norm = KERNEL(attention_norm),                     \
+    .attention_turn = KERNEL(attention_turn), .proof_clusters = PROOF(proof_clusters),                      \
+    .proof_sums = PROOF(proof_sums), .proof_join = PROOF(proof_join),                                       \
     .attention_delta = KERNEL(attention_delta), .attention_open = KERNEL(attention_open),                   \
     .attention_meet = KERNEL(attention_meet), .attention_give = KERNEL(attention_give),                     \
     .attention_close = KERNEL(attention_close), .norm_forward = KERNEL(norm_forward),                       \

@@ -132,6 +132,14 @@ void model_unpack(alibi_model *model)
 status model_cache_new(const alibi_model *model, size_t capacity, block_cache **cache, alibi_error *error)
 {
   const alibi_model_config *c = &model->config;
-  return block_cache_new(model->context->kernel, (size_t)(c->layers * c->kv_heads), (size_t)c->head_size, capacity, cache,
-                         error);
+  status result;
+  TRY(block_cache_new(model->context->kernel, (size_t)(c->layers * c->kv_heads), (size_t)c->head_size, capacity, cache,
+                      error));
+  if (model->method->decays && model->context->tolerance > 0)
+    TRY(block_cache_prepare_proof(*cache, (size_t)(c->heads / c->kv_heads), error));
+  return ALIBI_OK;
+done:
+  block_cache_free(*cache);
+  *cache = NULL;
+  return result;
 }

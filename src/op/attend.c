@@ -1,6 +1,6 @@
 /* Attention forward over all segments and heads: an item is one tile of queries of one head of one segment.  Before it the
- * proof of skipping is prepared: norms of the key blocks and their running maxima, so that a row asks one number for all
- * that it has not visited. */
+ * proof of skipping is prepared: a table of each run of blocks from a segment's first, so that a row asks one table for
+ * all that it has not visited. */
 #include "op/attend.h"
 
 #include <math.h>
@@ -14,25 +14,24 @@
 attend_plan attend_layout(const alibi_context *context, const attention_size *s, arena *memory)
 {
   attend_plan p = {.blocks = size_add(s->keys / ATTENTION_BLOCK, s->segments)};
-  size_t group_blocks = size_mul(s->kv_heads, p.blocks), head_blocks = size_mul(s->heads, p.blocks);
+  size_t head_blocks = size_mul(s->heads, p.blocks), tables = size_mul(head_blocks, PROOF_TABLE);
   p.scratch_floats = size_round_up(context->kernel->attention_scratch(s->head_size), 16);
   p.scratch = arena_floats(memory, size_mul((size_t)context->threads, p.scratch_floats));
   p.block_start = arena_take(memory, size_add(s->segments, 1), sizeof *p.block_start);
   p.head_order = arena_take(memory, s->heads, sizeof *p.head_order);
   if (!s->backward) {
     p.tallies = arena_take(memory, (size_t)context->threads, sizeof *p.tallies);
-    p.reach_before = arena_floats(memory, group_blocks);
-    if (s->both_sides) p.reach_after = arena_floats(memory, group_blocks);
-    p.centres = arena_floats(memory, size_mul(size_mul(s->kv_heads, p.blocks / 2 + 1), s->head_size));
-    if (s->key_bias) p.offset_before = arena_floats(memory, head_blocks);
-    if (s->key_bias && s->both_sides) p.offset_after = arena_floats(memory, head_blocks);
+    p.clusters = arena_floats(memory, size_mul(size_mul(s->kv_heads, p.blocks / (PROOF_FROM + 1) + 1),
+                                               size_mul(PROOF_CLUSTERS, s->head_size)));
+    p.tables_before = arena_floats(memory, tables);
+    if (s->both_sides) p.tables_after = arena_floats(memory, tables);
     return p;
   }
   p.delta = arena_floats(memory, size_mul(s->queries, s->heads));
   p.visitors = arena_take(memory, size_mul(head_blocks, 2), sizeof *p.visitors);
-  p.turns = arena_take(memory, group_blocks, sizeof *p.turns);
+  p.turns = arena_take(memory, size_mul(s->kv_heads, p.blocks), sizeof *p.turns);
   if (s->slope_grad) p.slope_parts = arena_take(memory, head_blocks, sizeof *p.slope_parts);
-  size_t tables = size_mul(s->segments, size_mul(s->heads, s->table_length));
+  tables = size_mul(s->segments, size_mul(s->heads, s->table_length));
   if (s->table_grad) p.table_parts = arena_floats(memory, tables);
   if (s->factor_grad) p.factor_parts = arena_floats(memory, tables);
   return p;
@@ -45,23 +44,29 @@ size_t op_attention_bytes(const alibi_context *context, const attention_size *si
   return counted.used;
 }
 
+/* A cache looks back only: where queries see both sides, its proof is made anew like that of keys in rows. */
+static bool proof_is_cached(const op_attention *a, const attention_segment *s)
+{
+  return s->cache && !a->both_sides;
+}
+
 attend_plan attend_begin(const alibi_context *context, const op_attention *a, bool backward, void *memory)
 {
   attention_size s = {.segments = a->segment_count, .heads = a->heads, .kv_heads = a->kv_heads,
                       .head_size = a->head_size, .table_length = a->table_length, .both_sides = a->both_sides,
-                      .key_bias = a->bias == BIAS_KEY, .backward = backward, .slope_grad = a->slope_grad != NULL,
+                      .backward = backward, .slope_grad = a->slope_grad != NULL,
                       .table_grad = a->table_grad != NULL, .factor_grad = a->factor_grad != NULL};
   for (size_t i = 0; i < a->segment_count; i++) {
     size_t end = a->segments[i].row + a->segments[i].rows;
     if (end > s.queries) s.queries = end;
-    if (!a->segments[i].cache) s.keys += a->segments[i].keys;
+    if (!proof_is_cached(a, &a->segments[i])) s.keys += a->segments[i].keys;
   }
   arena given = {.base = memory, .size = SIZE_MAX};
   attend_plan p = attend_layout(context, &s, &given);
   size_t blocks = 0;
   for (size_t i = 0; i < a->segment_count; i++) {
     p.block_start[i] = blocks;
-    if (!a->segments[i].cache) blocks += tiles_of(a->segments[i].keys);
+    if (!proof_is_cached(a, &a->segments[i])) blocks += tiles_of(a->segments[i].keys);
   }
   p.block_start[a->segment_count] = blocks;
   return p;
@@ -133,125 +138,154 @@ attention_head attend_head(const op_attention *a, size_t segment, size_t h)
 
 /* ---- the proof ---- */
 
-static bool may_skip(const op_attention *a)
+static bool may_skip(const alibi_context *context, const op_attention *a)
 {
-  if (a->tolerance <= 0) return false;
+  if (a->tolerance <= 0 || !context->kernel->proof_sums) return false;
   return a->bias == BIAS_SLOPE || a->bias == BIAS_KEY || (a->bias == BIAS_DISTANCE && a->tails_before);
 }
 
-static size_t centre_at(const op_attention *a, const attend_plan *p, size_t group, size_t segment)
+/* Rows of a segment may stand so far from its ends that a proof is worth its while. */
+static bool has_proof(const attention_segment *s)
 {
-  return (group * (p->blocks / 2 + 1) + p->block_start[segment] / 2) * a->head_size;
+  return s->keys > PROOF_FROM * ATTENTION_BLOCK;
 }
 
-/* The mean of a segment's first block, for each key-value head. */
-static void find_centres(alibi_context *context, const op_attention *a, const attend_plan *p)
+static float *clusters_of(const op_attention *a, const attend_plan *p, size_t group, size_t segment)
+{
+  size_t slots = p->blocks / (PROOF_FROM + 1) + 1, slot = p->block_start[segment] / (PROOF_FROM + 1);
+  return p->clusters + (group * slots + slot) * PROOF_CLUSTERS * a->head_size;
+}
+
+/* The keys of a block, turned, into the thread's scratch; returns how many. */
+static size_t turn_keys(const alibi_context *context, const op_attention *a, const attention_segment *s, size_t group,
+                        size_t block, float *turned)
+{
+  size_t start = block * ATTENTION_BLOCK, rows = s->keys - start < ATTENTION_BLOCK ? s->keys - start : ATTENTION_BLOCK;
+  if (s->cache) {
+    const float *key = s->cache->key_blocks[(s->list + group) * s->cache->blocks + block];
+    memcpy(turned, key, ATTENTION_BLOCK * a->head_size * sizeof *key);
+    return rows;
+  }
+  context->kernel->attention_turn(rows, a->head_size,
+                                  a->k.data + (s->key_row + start) * a->k.row_stride + group * a->k.head_stride,
+                                  a->k.row_stride, turned);
+  return rows;
+}
+
+static void find_clusters(alibi_context *context, const op_attention *a, const attend_plan *p)
 {
   size_t items = a->segment_count * a->kv_heads, d = a->head_size;
-  OP_FOR_ITEMS(context, static, items, (double)(items * ATTENTION_BLOCK * d), {
+  OP_FOR_ITEMS(context, static, items, (double)(items * 64 * ATTENTION_BLOCK * d), {
     const attention_segment *s = &a->segments[item / a->kv_heads];
-    size_t group = item % a->kv_heads;
     float *turned = p->scratch + worker * p->scratch_floats;
-    if (s->cache || s->keys <= ATTENTION_BLOCK) continue;
-    context->kernel->attention_turn(ATTENTION_BLOCK, d,
-                                    a->k.data + s->key_row * a->k.row_stride + group * a->k.head_stride,
-                                    a->k.row_stride, turned);
-    block_centre(d, turned, p->centres + centre_at(a, p, group, item / a->kv_heads));
+    if (proof_is_cached(a, s) || !has_proof(s)) continue;
+    turn_keys(context, a, s, item % a->kv_heads, 0, turned);
+    context->kernel->proof_clusters(d, turned, clusters_of(a, p, item % a->kv_heads, item / a->kv_heads));
   });
 }
 
-static void measure_blocks(alibi_context *context, const op_attention *a, const attend_plan *p)
+/* The biases of a block's keys, as seen from key `from` of the segment. */
+static void block_bias(const op_attention *a, const attention_segment *s, size_t h, size_t start, size_t rows, size_t from,
+                       float *bias)
+{
+  const int64_t *positions = a->key_positions ? a->key_positions + s->key_row : NULL;
+  for (size_t j = 0; j < ATTENTION_BLOCK; j++) {
+    size_t key = start + (j < rows ? j : rows - 1);
+    int64_t distance = positions ? positions[from] - positions[key] : (int64_t)from - (int64_t)key;
+    bias[j] = 0;
+    if (a->bias == BIAS_SLOPE) bias[j] = -a->slopes[h] * (float)(distance < 0 ? -distance : distance);
+    if (a->bias == BIAS_KEY) bias[j] = a->offsets[(s->key_row + key) * a->heads + h];
+  }
+}
+
+/* The table of each block by itself. */
+static void sum_blocks(alibi_context *context, const op_attention *a, const attend_plan *p)
 {
   size_t blocks = p->block_start[a->segment_count], items = blocks * a->kv_heads, d = a->head_size;
-  OP_FOR_ITEMS(context, static, items, (double)(items * ATTENTION_BLOCK * d), {
+  size_t share = a->heads / a->kv_heads;
+  OP_FOR_ITEMS(context, static, items, (double)(items * ATTENTION_BLOCK * d * (4 + share)), {
     size_t block = item / a->kv_heads, group = item % a->kv_heads;
-    size_t segment = attend_segment_of(p, a->segment_count, block), start = block - p->block_start[segment];
+    size_t segment = attend_segment_of(p, a->segment_count, block), own = block - p->block_start[segment];
     const attention_segment *s = &a->segments[segment];
     float *turned = p->scratch + worker * p->scratch_floats;
-    if (s->keys <= ATTENTION_BLOCK) continue;
-    start *= ATTENTION_BLOCK;
-    size_t rows = s->keys - start < ATTENTION_BLOCK ? s->keys - start : ATTENTION_BLOCK;
-    context->kernel->attention_turn(
-        rows, d, a->k.data + (s->key_row + start) * a->k.row_stride + group * a->k.head_stride, a->k.row_stride,
-        turned);
-    p->reach_before[group * p->blocks + block] =
-        context->kernel->attention_norm(rows, d, turned, p->centres + centre_at(a, p, group, segment));
+    float bias[ATTENTION_BLOCK];
+    if (!has_proof(s)) continue;
+    size_t rows = turn_keys(context, a, s, group, own, turned), start = own * ATTENTION_BLOCK;
+    const float *clusters = clusters_of(a, p, group, segment);
+    for (size_t h = group * share; h < (group + 1) * share; h++) {
+      size_t at = (h * p->blocks + block) * PROOF_TABLE;
+      block_bias(a, s, h, start, rows, start + rows - 1, bias);
+      context->kernel->proof_sums(rows, d, turned, clusters, bias, p->tables_before + at);
+      if (!p->tables_after) continue;
+      block_bias(a, s, h, start, rows, start, bias);
+      context->kernel->proof_sums(rows, d, turned, clusters, bias, p->tables_after + at);
+    }
   });
 }
 
-/* Norms of single blocks become the largest of all before, and of all after. */
-static void gather_reach(const attend_plan *p, size_t group, size_t segment)
+/* How much smaller a bias is when it is seen from key `to` instead of key `from`. */
+static float shift_of(const op_attention *a, const attention_segment *s, size_t h, size_t from, size_t to)
 {
-  size_t from = group * p->blocks + p->block_start[segment], to = group * p->blocks + p->block_start[segment + 1];
-  for (size_t b = to; p->reach_after && b-- > from;) {
-    float after = b + 1 < to ? p->reach_after[b + 1] : 0;
-    p->reach_after[b] = p->reach_before[b] > after ? p->reach_before[b] : after;
-  }
-  for (size_t b = from + 1; b < to; b++)
-    if (p->reach_before[b] < p->reach_before[b - 1]) p->reach_before[b] = p->reach_before[b - 1];
+  int64_t distance = (int64_t)to - (int64_t)from;
+  if (a->bias != BIAS_SLOPE) return 0;
+  if (a->key_positions) distance = a->key_positions[s->key_row + to] - a->key_positions[s->key_row + from];
+  return -a->slopes[h] * (float)(distance < 0 ? -distance : distance);
 }
 
-/* exp(log_sum) + exp(x), as a logarithm. */
-static double log_add(double log_sum, double x)
+/* Tables of blocks become those of all blocks before, and of all after. */
+static void join_blocks(alibi_context *context, const op_attention *a, const attend_plan *p)
 {
-  double large = log_sum > x ? log_sum : x, small = log_sum > x ? x : log_sum;
-  return large == -INFINITY ? large : large + log1p(exp(small - large));
-}
-
-/* KEY: logarithms of the sums of exp(offset) of all blocks up to each, and from each on. */
-static void gather_offsets(const op_attention *a, const attend_plan *p, size_t h, size_t segment)
-{
-  const attention_segment *s = &a->segments[segment];
-  size_t base = h * p->blocks + p->block_start[segment], count = tiles_of(s->keys);
-  double sum = -INFINITY;
-  for (size_t b = 0; b < count; b++) {
-    for (size_t j = b * ATTENTION_BLOCK; j < s->keys && j < (b + 1) * ATTENTION_BLOCK; j++)
-      sum = log_add(sum, a->offsets[(s->key_row + j) * a->heads + h]);
-    p->offset_before[base + b] = (float)sum;
-  }
-  sum = -INFINITY;
-  for (size_t b = count; p->offset_after && b-- > 0;) {
-    for (size_t j = b * ATTENTION_BLOCK; j < s->keys && j < (b + 1) * ATTENTION_BLOCK; j++)
-      sum = log_add(sum, a->offsets[(s->key_row + j) * a->heads + h]);
-    p->offset_after[base + b] = (float)sum;
-  }
+  size_t items = a->segment_count * a->heads, blocks = p->block_start[a->segment_count];
+  OP_FOR_ITEMS(context, static, items, 256.0 * (double)(blocks * a->heads), {
+    size_t segment = item / a->heads, h = item % a->heads;
+    const attention_segment *s = &a->segments[segment];
+    size_t count = tiles_of(s->keys), at = (h * p->blocks + p->block_start[segment]) * PROOF_TABLE;
+    float *before = p->tables_before + at, *after = p->tables_after ? p->tables_after + at : NULL;
+    if (proof_is_cached(a, s) || !has_proof(s)) continue;
+    for (size_t b = 1; b < count; b++) {
+      size_t end = b * ATTENTION_BLOCK - 1, last = end + ATTENTION_BLOCK < s->keys ? end + ATTENTION_BLOCK : s->keys - 1;
+      context->kernel->proof_join(before + (b - 1) * PROOF_TABLE, shift_of(a, s, h, end, last), before + b * PROOF_TABLE);
+    }
+    for (size_t b = count; after && b-- > 1;)
+      context->kernel->proof_join(after + b * PROOF_TABLE,
+                                  shift_of(a, s, h, b * ATTENTION_BLOCK, (b - 1) * ATTENTION_BLOCK),
+                                  after + (b - 1) * PROOF_TABLE);
+  });
 }
 
 static void prepare_proof(alibi_context *context, const op_attention *a, const attend_plan *p)
 {
-  size_t longest = 0;
-  for (size_t s = 0; s < a->segment_count; s++)
-    if (!a->segments[s].cache && a->segments[s].keys > longest) longest = a->segments[s].keys;
-  if (longest <= ATTENTION_BLOCK) return;
-  find_centres(context, a, p);
-  measure_blocks(context, a, p);
-  for (size_t s = 0; s < a->segment_count; s++) {
-    for (size_t g = 0; g < a->kv_heads; g++) gather_reach(p, g, s);
-    for (size_t h = 0; a->bias == BIAS_KEY && h < a->heads; h++) gather_offsets(a, p, h, s);
+  bool any = false;
+  for (size_t i = 0; i < a->segment_count; i++) {
+    const attention_segment *s = &a->segments[i];
+    if (!has_proof(s)) continue;
+    any = any || !proof_is_cached(a, s);
+    for (size_t g = 0; proof_is_cached(a, s) && g < a->kv_heads; g++)
+      block_cache_prove(s->cache, s->list + g, s->keys / ATTENTION_BLOCK,
+                        a->bias == BIAS_SLOPE ? a->slopes + g * (a->heads / a->kv_heads) : NULL);
   }
+  if (!any) return;
+  find_clusters(context, a, p);
+  sum_blocks(context, a, p);
+  join_blocks(context, a, p);
 }
 
-/* For a bias of -slope t: log of the sum over t' >= t of exp(-slope t') is -slope t - log(1 - exp(-slope)). */
 static void prove(const op_attention *a, const attend_plan *p, size_t segment, size_t h, attention_head *head)
 {
   const attention_segment *s = &a->segments[segment];
-  size_t group = h / (a->heads / a->kv_heads), at = group * p->blocks + p->block_start[segment];
+  size_t share = a->heads / a->kv_heads, group = h / share, at = h * p->blocks + p->block_start[segment];
   attention_proof *proof = &head->proof;
-  if (s->keys <= ATTENTION_BLOCK || (a->bias == BIAS_SLOPE && !(a->slopes[h] > 0))) return;
+  if (!has_proof(s) || (a->bias == BIAS_SLOPE && !(a->slopes[h] > 0))) return;
+  if (proof_is_cached(a, s) && s->cache->share != share) return;
   proof->log_tolerance = (float)log(a->tolerance);
   proof->largest_factor = 1;
-  if (s->cache) {
-    proof->reach_before = s->cache->reach + (s->list + group) * s->cache->blocks;
-    proof->centre = s->cache->centres + (s->list + group) * a->head_size;
+  if (proof_is_cached(a, s)) {
+    proof->clusters = block_cache_clusters(s->cache, s->list + group);
+    proof->tables_before = block_cache_tables(s->cache, s->list + group, h % share);
   } else {
-    proof->reach_before = p->reach_before + at;
-    proof->reach_after = p->reach_after ? p->reach_after + at : NULL;
-    proof->centre = p->centres + centre_at(a, p, group, segment);
-  }
-  if (a->bias == BIAS_SLOPE) proof->tail = (float)-log(-expm1(-(double)a->slopes[h]));
-  if (a->bias == BIAS_KEY) {
-    proof->tails_before = p->offset_before + h * p->blocks + p->block_start[segment];
-    proof->tails_after = p->offset_after ? p->offset_after + h * p->blocks + p->block_start[segment] : NULL;
+    proof->clusters = clusters_of(a, p, group, segment);
+    proof->tables_before = p->tables_before + at * PROOF_TABLE;
+    proof->tables_after = p->tables_after ? p->tables_after + at * PROOF_TABLE : NULL;
   }
   if (a->bias == BIAS_DISTANCE) {
     size_t entries = op_tail_entries(a->table_length);
@@ -259,6 +293,13 @@ static void prove(const op_attention *a, const attend_plan *p, size_t segment, s
     proof->tails_after = a->tails_after ? a->tails_after + h * entries : NULL;
     if (a->factors) proof->largest_factor = a->largest_factors[h];
   }
+}
+
+/* exp(log_sum) + exp(x), as a logarithm. */
+static double log_add(double log_sum, double x)
+{
+  double large = log_sum > x ? log_sum : x, small = log_sum > x ? x : log_sum;
+  return large == -INFINITY ? large : large + log1p(exp(small - large));
 }
 
 /* From the far end inwards, so that every sum begins with its smallest terms. */
@@ -347,7 +388,7 @@ void op_attention_forward(alibi_context *context, const op_attention *a, void *m
 {
   const kernel_table *k = context->kernel;
   attend_plan p = attend_begin(context, a, false, memory);
-  bool skips = may_skip(a);
+  bool skips = may_skip(context, a);
   size_t longest = 0;
   for (size_t s = 0; s < a->segment_count; s++)
     if (a->segments[s].rows > longest) longest = a->segments[s].rows;

@@ -27,7 +27,7 @@ typedef struct attention_segment {
   size_t row, rows;         /* of q and out */
   ptrdiff_t first;          /* position of the first query, where key j stands at j; unused with positions */
   size_t key_row, keys;     /* of k and v; or */
-  const block_cache *cache; /* not NULL: the first `keys` keys of its lists list .. list + G-1 */
+  block_cache *cache;       /* not NULL: the first `keys` keys of its lists list .. list + G-1 */
   size_t list;
 } attention_segment;
 
@@ -70,9 +70,9 @@ typedef struct op_attention {
 
 /* Upper limits of what one block of memory must serve. */
 typedef struct attention_size {
-  size_t segments, queries, keys; /* keys that are not cached */
+  size_t segments, queries, keys; /* keys that are not cached, and with both_sides those that are */
   size_t heads, kv_heads, head_size, table_length;
-  bool both_sides, key_bias, backward, slope_grad, table_grad, factor_grad;
+  bool both_sides, backward, slope_grad, table_grad, factor_grad;
 } attention_size;
 
 size_t op_attention_bytes(const alibi_context *context, const attention_size *size);

@@ -7,16 +7,15 @@
 
 #include "op/attend.h"
 
-/* Blocks are those of the keys of all segments, cached ones too, segment after segment. */
+/* Blocks are those of the keys of all segments but those whose proof is cached, segment after segment. */
 typedef struct attend_plan {
   float *scratch;      /* [threads, scratch_floats] */
   size_t scratch_floats;
   size_t *block_start; /* [segments + 1] */
   size_t *head_order;  /* [H] those that walk farthest first */
   /* proof */
-  float *reach_before, *reach_after; /* [G, blocks] */
-  float *centres;                    /* [G, blocks / 2 + 1, D]: one for each segment of two blocks or more */
-  float *offset_before, *offset_after; /* [H, blocks] KEY */
+  float *clusters;                     /* [G, blocks / (PROOF_FROM + 1) + 1, PROOF_CLUSTERS, D] of segments with a proof */
+  float *tables_before, *tables_after; /* [H, blocks, PROOF_TABLE] */
   attention_tally *tallies;            /* [threads] */
   /* backward */
   float *delta;          /* [T, H] */

@@ -56,6 +56,9 @@ static void layout(const alibi_context *context, attention_call *c, arena *memor
   size_t heads = (size_t)a->heads, length = has_table(c) ? (size_t)a->bias.distances : 0, table = size_mul(heads, length);
   size_t tails = size_mul(heads, op_tail_entries(length));
   bool backward = c->task == TASK_BACKWARD, proves = !backward && a->tolerance > 0 && has_table(c);
+  size_t keys = c->task == TASK_DECODE ? 0 : (size_t)a->keys;
+  for (int64_t n = 0; c->key_counts && !a->causal && n < a->sequences; n++)
+    keys = size_add(keys, (size_t)c->key_counts[n]);
   c->segments = arena_take(memory, (size_t)a->sequences, sizeof *c->segments);
   if (a->bias.kind == ALIBI_BIAS_SLOPE) c->slopes = arena_floats(memory, heads);
   if (has_table(c)) c->table = arena_floats(memory, table);
@@ -68,9 +71,8 @@ static void layout(const alibi_context *context, attention_call *c, arena *memor
   if (backward && c->g.added) c->table_grad = arena_floats(memory, table);
   if (backward && c->g.factor) c->factor_grad = arena_floats(memory, table);
   attention_size size = {.segments = (size_t)a->sequences, .queries = (size_t)a->queries,
-                         .keys = c->task == TASK_DECODE ? 0 : (size_t)a->keys, .heads = heads,
-                         .kv_heads = (size_t)a->kv_heads, .head_size = (size_t)a->head_size, .table_length = length,
-                         .both_sides = !a->causal, .key_bias = a->bias.kind == ALIBI_BIAS_KEY, .backward = backward,
+                         .keys = keys, .heads = heads, .kv_heads = (size_t)a->kv_heads, .head_size = (size_t)a->head_size, .table_length = length,
+                         .both_sides = !a->causal, .backward = backward,
                          .slope_grad = c->g.slopes != NULL, .table_grad = c->g.added != NULL,
                          .factor_grad = c->g.factor != NULL};
   c->memory = arena_take(memory, op_attention_bytes(context, &size), 1);
@@ -259,6 +261,16 @@ done:
   return result;
 }
 
+static status prepare_caches(const attention_call *c, alibi_error *error)
+{
+  size_t share = (size_t)(c->a.heads / c->a.kv_heads);
+  status result = ALIBI_OK;
+  if (c->a.tolerance <= 0 || c->a.bias.kind == ALIBI_BIAS_NONE) return ALIBI_OK;
+  for (int64_t n = 0; n < c->a.sequences; n++) TRY(block_cache_prepare_proof(c->caches[n]->blocks, share, error));
+done:
+  return result;
+}
+
 static status run(alibi_context *context, const alibi_attention *attention, const alibi_attention_gradients *gradients,
                   attention_task task, alibi_cache *const *caches, void *scratch, size_t bytes, alibi_error *error)
 {
@@ -268,6 +280,7 @@ static status run(alibi_context *context, const alibi_attention *attention, cons
   TRY(take_structs(context, attention, gradients, &c, error));
   if (task == TASK_DECODE) TRY(count_keys(&c, error));
   TRY(attention_check(&c.a, task, c.key_counts, task == TASK_BACKWARD ? &c.g : NULL, error));
+  if (task == TASK_DECODE) TRY(prepare_caches(&c, error));
   TRY(place(context, &c, scratch, bytes, &own, error));
   TRY(fill(context, &c, error));
   if (task == TASK_BACKWARD)

@@ -1,8 +1,7 @@
-/* Keys and values that stay.  Norms are taken from what a block holds, so a position that is written again, or in
- * another chunk, leaves the same bits. */
+/* Keys and values that stay.  A table of the proof is made once its block is full, from what the block then holds, so
+ * chunks leave no trace. */
 #include "op/block_cache.h"
 
-#include <math.h>
 #include <string.h>
 
 static size_t value_width(const block_cache *c)
@@ -19,8 +18,6 @@ static void layout(block_cache *c, arena *a)
 {
   c->key_blocks = arena_take(a, size_mul(c->lists, c->blocks), sizeof *c->key_blocks);
   c->value_blocks = arena_take(a, size_mul(c->lists, c->blocks), sizeof *c->value_blocks);
-  c->reach = arena_floats(a, size_mul(c->lists, c->blocks));
-  c->centres = arena_floats(a, size_mul(c->lists, c->head_size));
 }
 
 static size_t store_bytes(const block_cache *c, size_t blocks)
@@ -112,6 +109,7 @@ void block_cache_free(block_cache *cache)
 {
   if (!cache) return;
   store_release(cache->store);
+  arena_free(&cache->proof_memory);
   arena_free(&cache->memory);
   memory_free(cache);
 }
@@ -130,7 +128,18 @@ static void copy_begun(const block_cache *from, block_cache *to, size_t list, si
   memcpy(copy, from->value_blocks[list * from->blocks + block], rows * value_width(to) * sizeof *copy);
 }
 
-static void measure(block_cache *c, size_t list, size_t block, size_t rows);
+/* What is proved of the first `blocks` blocks of a list. */
+static void copy_proof(const block_cache *from, block_cache *to, size_t list, size_t blocks)
+{
+  size_t share = to->share, proved = from->proved[list] < blocks ? from->proved[list] : blocks;
+  to->proved[list] = proved;
+  memcpy(to->slopes + list * share, from->slopes + list * share, share * sizeof *to->slopes);
+  memcpy(block_cache_clusters(to, list), block_cache_clusters(from, list),
+         PROOF_CLUSTERS * to->head_size * sizeof *to->clusters);
+  for (size_t h = 0; h < share; h++)
+    memcpy(block_cache_tables(to, list, h), block_cache_tables(from, list, h),
+           proved * PROOF_TABLE * sizeof *to->tables);
+}
 
 status block_cache_share(block_cache *from, size_t length, size_t capacity, block_cache **cache, alibi_error *error)
 {
@@ -139,16 +148,14 @@ status block_cache_share(block_cache *from, size_t length, size_t capacity, bloc
   TRY(cache_new(from->kernel, from->lists, from->head_size, capacity, cache, error));
   block_cache *c = *cache;
   TRY(store_new(c, whole, from->store, error));
-  memcpy(c->centres, from->centres, c->lists * c->head_size * sizeof *c->centres);
+  if (from->share) TRY(block_cache_prepare_proof(c, from->share, error));
   for (size_t l = 0; l < c->lists; l++) {
     for (size_t b = 0; b < whole; b++) {
       c->key_blocks[l * c->blocks + b] = from->key_blocks[l * from->blocks + b];
       c->value_blocks[l * c->blocks + b] = from->value_blocks[l * from->blocks + b];
-      c->reach[l * c->blocks + b] = from->reach[l * from->blocks + b];
     }
-    if (rest == 0) continue;
-    copy_begun(from, c, l, whole, rest);
-    measure(c, l, whole, rest);
+    if (rest > 0) copy_begun(from, c, l, whole, rest);
+    if (from->share) copy_proof(from, c, l, whole);
   }
   return ALIBI_OK;
 done:
@@ -164,26 +171,6 @@ status block_cache_restart(block_cache *cache, alibi_error *error)
   status result = store_new(cache, 0, NULL, error); /* where it fails, what was there still is */
   if (result == ALIBI_OK) store_release(shared);
   return result;
-}
-
-void block_centre(size_t d, const float *turned, float *centre)
-{
-  for (size_t c = 0; c < d; c++) {
-    double sum = 0;
-    for (size_t j = 0; j < ATTENTION_BLOCK; j++) sum += turned[c * ATTENTION_BLOCK + j];
-    centre[c] = (float)(sum / ATTENTION_BLOCK);
-  }
-}
-
-/* The reach of a block's first `rows` keys.  Block 0 has none before it is full: nothing lies behind it. */
-static void measure(block_cache *c, size_t list, size_t block, size_t rows)
-{
-  float *reach = c->reach + list * c->blocks, *centre = c->centres + list * c->head_size;
-  const float *key = c->key_blocks[list * c->blocks + block];
-  if (block == 0 && rows < ATTENTION_BLOCK) return;
-  if (block == 0) block_centre(c->head_size, key, centre);
-  float norm = c->kernel->attention_norm(rows, c->head_size, key, centre);
-  reach[block] = block > 0 && reach[block - 1] > norm ? reach[block - 1] : norm;
 }
 
 void block_cache_store(block_cache *c, size_t list, size_t first, size_t count, const float *k, size_t k_stride,
@@ -202,7 +189,59 @@ void block_cache_store(block_cache *c, size_t list, size_t first, size_t count, 
         for (size_t i = 0; i < d; i++) key[i * ATTENTION_BLOCK + place + j] = k[(done + j) * k_stride + i];
     }
     for (size_t j = 0; j < rows; j++) memcpy(value + (place + j) * width, v + (done + j) * v_stride, d * sizeof *v);
-    measure(c, list, block, place + rows);
+    if (c->share && c->proved[list] > block) c->proved[list] = block; /* written again */
     done += rows;
   }
+}
+
+static void layout_proof(block_cache *c, arena *a)
+{
+  size_t heads = size_mul(c->lists, c->share);
+  c->clusters = arena_floats(a, size_mul(size_mul(c->lists, PROOF_CLUSTERS), c->head_size));
+  c->slopes = arena_floats(a, heads);
+  c->proved = arena_take(a, c->lists, sizeof *c->proved);
+  c->tables = arena_floats(a, size_mul(size_mul(heads, c->blocks), PROOF_TABLE));
+}
+
+status block_cache_prepare_proof(block_cache *c, size_t share, alibi_error *error)
+{
+  status result;
+  if (c->share == share || !c->kernel->proof_sums) return ALIBI_OK;
+  arena_free(&c->proof_memory);
+  c->share = share;
+  layout_proof(c, &c->proof_memory);
+  TRY(arena_allocate_untouched(&c->proof_memory, "the proofs of a cache", error));
+  layout_proof(c, &c->proof_memory);
+  memset(c->proved, 0, c->lists * sizeof *c->proved);
+  return ALIBI_OK;
+done:
+  c->share = 0;
+  return result;
+}
+
+void block_cache_prove(block_cache *c, size_t list, size_t blocks, const float *slopes)
+{
+  float bias[ATTENTION_BLOCK];
+  if (c->share == 0) return;
+  float *made_with = c->slopes + list * c->share;
+  for (size_t h = 0; h < c->share; h++) {
+    float slope = slopes ? slopes[h] : 0;
+    if (made_with[h] != slope) c->proved[list] = 0;
+    made_with[h] = slope;
+  }
+  if (c->proved[list] >= blocks) return;
+  if (c->proved[list] == 0)
+    c->kernel->proof_clusters(c->head_size, c->key_blocks[list * c->blocks], block_cache_clusters(c, list));
+  for (size_t h = 0; h < c->share; h++) {
+    float *tables = block_cache_tables(c, list, h);
+    for (size_t j = 0; j < ATTENTION_BLOCK; j++) bias[j] = -made_with[h] * (float)(ATTENTION_BLOCK - 1 - j);
+    for (size_t b = c->proved[list]; b < blocks; b++) {
+      c->kernel->proof_sums(ATTENTION_BLOCK, c->head_size, c->key_blocks[list * c->blocks + b],
+                            block_cache_clusters(c, list), bias, tables + b * PROOF_TABLE);
+      if (b > 0)
+        c->kernel->proof_join(tables + (b - 1) * PROOF_TABLE, -made_with[h] * (float)ATTENTION_BLOCK,
+                              tables + b * PROOF_TABLE);
+    }
+  }
+  c->proved[list] = blocks;
 }

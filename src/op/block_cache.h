@@ -20,13 +20,18 @@ typedef struct block_store {
 
 typedef struct block_cache {
   const kernel_table *kernel;
-  size_t lists, head_size, capacity; /* capacity in positions */
-  size_t blocks;                     /* of each list */
+  size_t lists, head_size, capacity;  /* capacity in positions */
+  size_t blocks;                      /* of each list */
   float **key_blocks, **value_blocks; /* [lists][blocks] */
-  float *reach;   /* [lists][blocks]: largest |k - centre| of blocks 0 .. b; whole once block b + 1 is begun */
-  float *centres; /* [lists][D]: mean of the keys of block 0, once that is full */
   block_store *store;
-  arena memory;   /* of the lists */
+  arena memory; /* of the lists */
+  /* The proof of skipping, for `share` heads that read each list; 0: none. */
+  size_t share;
+  float *clusters;  /* [lists][PROOF_CLUSTERS, D], once block 0 is full */
+  float *tables;    /* [lists][share][blocks, PROOF_TABLE] of full blocks */
+  float *slopes;    /* [lists][share] that the tables were made with */
+  size_t *proved;   /* [lists]: blocks with a table */
+  arena proof_memory;
 } block_cache;
 
 size_t block_cache_bytes(size_t lists, size_t head_size, size_t capacity);
@@ -45,7 +50,21 @@ status block_cache_restart(block_cache *cache, alibi_error *error);
 void block_cache_store(block_cache *cache, size_t list, size_t first, size_t count, const float *k, size_t k_stride,
                        const float *v, size_t v_stride);
 
-/* Mean of the first ATTENTION_BLOCK keys, each channel summed in order in double. */
-void block_centre(size_t d, const float *turned, float *centre);
+/* Makes room for the proof, where there is none for as many heads a list. */
+status block_cache_prepare_proof(block_cache *cache, size_t share, alibi_error *error);
+
+/* Brings the tables of a list up to its first `blocks` blocks, which are full, for heads with these slopes [share]; NULL:
+ * no bias.  Without room for the proof: does nothing. */
+void block_cache_prove(block_cache *cache, size_t list, size_t blocks, const float *slopes);
+
+static inline float *block_cache_clusters(const block_cache *c, size_t list)
+{
+  return c->clusters + list * PROOF_CLUSTERS * c->head_size;
+}
+
+static inline float *block_cache_tables(const block_cache *c, size_t list, size_t head)
+{
+  return c->tables + (list * c->share + head) * c->blocks * PROOF_TABLE;
+}
 
 #endif

@@ -437,7 +437,7 @@ static inline void for_shapes_around_the_tiles(void (*check)(const kernel_table 
   static const ptrdiff_t shapes[][3] = {{1, 1, 0},     {63, 63, 0},   {64, 64, 0},    {65, 65, 0},   {129, 129, 0},
                                         {64, 128, 64}, {7, 135, 128}, {30, 100, 70},  {1, 200, 199}, {1, 64, 63},
                                         {70, 40, 0},   {20, 64, 100}, {130, 300, 17}, {5, 0, 3},     {64, 65, 1},
-                                        {70, 40, -30}, {9, 4, -20}};
+                                        {70, 40, -30}, {9, 4, -20},   {330, 330, 0}};
   FOR_EACH_EDGE
     FOR_EACH_TABLE(t)
       for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)

@@ -49,6 +49,11 @@ SPY(matmul,
     (size_t r, size_t n, size_t i, const float *a, size_t rs, size_t is, const float *p, float *c, size_t cs, bool add),
     (r, n, i, a, rs, is, p, c, cs, add))
 SPY(attention_forward, (const attention_head *h, float *scratch), (h, scratch))
+SPY(proof_clusters, (size_t d, const float *turned, float *clusters), (d, turned, clusters))
+SPY(proof_sums,
+    (size_t rows, size_t d, const float *turned, const float *clusters, const float *bias, float *table),
+    (rows, d, turned, clusters, bias, table))
+SPY(proof_join, (const float *before, float shift, float *table), (before, shift, table))
 SPY(attention_delta, (const attention_head *h, size_t from, size_t to, float *delta), (h, from, to, delta))
 SPY(attention_open, (const attention_head *h, size_t block, float *scratch), (h, block, scratch))
 SPY(attention_give, (const attention_head *h, size_t block, size_t tile, float *scratch), (h, block, tile, scratch))
@@ -83,12 +88,6 @@ static bool spy_attention_meet(const attention_head *h, size_t block, size_t til
   return real->attention_meet(h, block, tile, scratch);
 }
 
-static float spy_attention_norm(size_t rows, size_t d, const float *turned, const float *centre)
-{
-  note();
-  return real->attention_norm(rows, d, turned, centre);
-}
-
 static double spy_sum_squares(size_t n, const float *x)
 {
   note();
@@ -107,7 +106,9 @@ static alibi_context *spied_context(int threads)
   spy.pack = spy_pack;
   spy.matmul = spy_matmul;
   spy.attention_forward = spy_attention_forward;
-  spy.attention_norm = spy_attention_norm;
+  spy.proof_clusters = spy_proof_clusters;
+  spy.proof_sums = spy_proof_sums;
+  spy.proof_join = spy_proof_join;
   spy.attention_delta = spy_attention_delta;
   spy.attention_open = spy_attention_open;
   spy.attention_meet = spy_attention_meet;
@@ -467,9 +468,9 @@ static void numbers_in_a_line(void **unused)
 /* ---- attention ---- */
 
 /* Two groups of three heads; sequences of one token, of whole blocks, of more than a block. */
-enum { HEADS = 6, GROUPS = 2, SIZE = 20, SEQUENCES = 6, LONGEST = 200, STRIDE = (HEADS + 2 * GROUPS) * SIZE };
+enum { HEADS = 6, GROUPS = 2, SIZE = 20, SEQUENCES = 6, LONGEST = 400, STRIDE = (HEADS + 2 * GROUPS) * SIZE };
 
-static const size_t lengths[SEQUENCES] = {70, 1, LONGEST, 33, 128, 90};
+static const size_t lengths[SEQUENCES] = {70, 1, LONGEST, 33, 128, 300};
 
 static size_t sequences_of(attention_segment *segments)
 {
