@@ -1,5 +1,5 @@
-/* Attention of the reference table: plain C, every sum and function in double, row by row and one block of keys at a
- * time.  It stops nowhere and believes no proof, so it says what the others may leave out. */
+/* Attention of the reference table: plain C, every sum and function in double, row by row and one block of keys at
+ * a time.  It stops nowhere and believes no proof, so it says what the others may leave out. */
 #include <math.h>
 
 #include "kernel/attention_sight.h"
@@ -160,7 +160,8 @@ void attention_delta_reference(const attention_head *h, size_t from, size_t to, 
     delta[r * h->row_stride] = (float)dot(h->head_size, h->dout + r * h->dout_stride, h->out + r * h->out_stride);
 }
 
-/* Of an open block: sums [block, d]; of the pairs [tile row, key] of the last meeting what give needs; a row for it. */
+/* Of an open block: sums [block, d]; of the pairs [tile row, key] of the last meeting what give needs; a row for
+ * it. */
 typedef struct open_block {
   double *dk, *dv, *dq, *capped, *ds;
 } open_block;

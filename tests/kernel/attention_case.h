@@ -47,8 +47,8 @@ static inline bool meets(const attention_head *h, const int32_t *visited, size_t
   return sees(h, r, j) && block_visited(h, visited, r, j / ATTENTION_BLOCK);
 }
 
-/* The least and the largest distance that any query sees; false: none sees anything.  A table holds these entries and no
- * other. */
+/* The least and the largest distance that any query sees; false: none sees anything.  A table holds these entries
+ * and no other. */
 static inline bool distances_seen(const attention_head *h, int64_t *low, int64_t *high)
 {
   *low = INT64_MAX;
@@ -101,8 +101,9 @@ static inline void rows_bias(void *user, int head, int64_t query, int64_t key, i
   const attention_head *h = user;
   check_piece(head, query, key, count);
   for (int64_t i = 0; i < count; i++)
-    bias[i] = sees(h, (size_t)(query - h->query_row), (size_t)(key - h->key_row + i)) ? bias_of_pair(query, key + i)
-                                                                                       : NAN;
+    bias[i] = sees(h, (size_t)(query - h->query_row), (size_t)(key - h->key_row + i))
+                  ? bias_of_pair(query, key + i)
+                  : NAN;
 }
 
 static inline void rows_gradient(void *user, int head, int64_t query, int64_t key, int64_t count,
@@ -182,12 +183,25 @@ static inline void add_bias(attention_head *h, const attention_options *o)
 static inline attention_head make_head(const attention_options *o)
 {
   size_t d = o->head_size, stride = d + o->gap;
-  attention_head h = {.queries = o->queries, .keys = o->keys, .first = o->first, .head_size = d,
-                      .scale = (float)(o->spread / sqrt((double)d)), .cap = o->cap, .both_sides = o->both_sides,
-                      .window = o->window, .bias = o->bias, .slope = 0.125f, .q_stride = stride,
-                      .k_stride = stride + o->gap, .v_stride = stride + 2 * o->gap, .out_stride = stride + 3 * o->gap,
-                      .dout_stride = stride + 4 * o->gap, .dq_stride = stride + 5 * o->gap,
-                      .dk_stride = stride + 6 * o->gap, .dv_stride = stride + 7 * o->gap, .row_stride = 1 + o->gap};
+  attention_head h = {.queries = o->queries,
+                      .keys = o->keys,
+                      .first = o->first,
+                      .head_size = d,
+                      .scale = (float)(o->spread / sqrt((double)d)),
+                      .cap = o->cap,
+                      .both_sides = o->both_sides,
+                      .window = o->window,
+                      .bias = o->bias,
+                      .slope = 0.125f,
+                      .q_stride = stride,
+                      .k_stride = stride + o->gap,
+                      .v_stride = stride + 2 * o->gap,
+                      .out_stride = stride + 3 * o->gap,
+                      .dout_stride = stride + 4 * o->gap,
+                      .dq_stride = stride + 5 * o->gap,
+                      .dk_stride = stride + 6 * o->gap,
+                      .dv_stride = stride + 7 * o->gap,
+                      .row_stride = 1 + o->gap};
   h.proof.log_tolerance = -INFINITY;
   h.q = random_floats(span(o->queries, d, h.q_stride));
   h.k = random_floats(span(o->keys, d, h.k_stride));
@@ -345,8 +359,8 @@ static inline void expect_formula(const kernel_table *t, const attention_head *h
   free(slack);
 }
 
-/* A tally of pairs and blocks, counted pair by pair.  Rows that look to both sides may go in other tiles, of at most 64
- * rows. */
+/* A tally of pairs and blocks, counted pair by pair.  Rows that look to both sides may go in other tiles, of at
+ * most 64 rows. */
 static inline void expect_tally(const char *isa, const attention_head *h, const attention_tally *tally)
 {
   enum { B = ATTENTION_BLOCK };
@@ -398,7 +412,8 @@ static inline void expect_part(const char *isa, const attention_head *h, size_t 
     size_t r = from + i;
     expect_bits("row of a part", isa, h->head_size, p->out + i * p->out_stride, h->out + r * h->out_stride);
     expect_bits("lse of a part", isa, 1, p->lse + i * p->row_stride, h->lse + r * h->row_stride);
-    assert_memory_equal(p->visited + 2 * i * p->row_stride, h->visited + 2 * r * h->row_stride, 2 * sizeof(int32_t));
+    assert_memory_equal(p->visited + 2 * i * p->row_stride, h->visited + 2 * r * h->row_stride,
+                        2 * sizeof(int32_t));
   }
 }
 
@@ -429,8 +444,8 @@ static inline void check_chunks(const kernel_table *t, const attention_head *h)
 
 /* ---- cases ---- */
 
-/* Every edge, table, bias and shape: queries, keys, first.  Square; the tail of a prefill; one decoded token; queries
- * beyond the last key, and before the first; windows that begin inside a block; no keys at all. */
+/* Every edge, table, bias and shape: queries, keys, first.  Square; the tail of a prefill; one decoded token;
+ * queries beyond the last key, and before the first; windows that begin inside a block; no keys at all. */
 static inline void for_shapes_around_the_tiles(void (*check)(const kernel_table *t, const attention_head *h))
 {
   static const size_t sizes[] = {3, 7, 16, 17, 64, 80, 127, 128};
@@ -442,9 +457,14 @@ static inline void for_shapes_around_the_tiles(void (*check)(const kernel_table 
     FOR_EACH_TABLE(t)
       for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
         for (int bias = BIAS_NONE; bias <= BIAS_ROWS; bias++) {
-          attention_options o = {.queries = (size_t)shapes[s][0], .keys = (size_t)shapes[s][1], .first = shapes[s][2],
-                                 .head_size = sizes[(s + (size_t)bias) % 8], .bias = (bias_kind)bias,
-                                 .blocks = (s + (size_t)bias) % 2, .gap = s % 3, .spread = 5};
+          attention_options o = {.queries = (size_t)shapes[s][0],
+                                 .keys = (size_t)shapes[s][1],
+                                 .first = shapes[s][2],
+                                 .head_size = sizes[(s + (size_t)bias) % 8],
+                                 .bias = (bias_kind)bias,
+                                 .blocks = (s + (size_t)bias) % 2,
+                                 .gap = s % 3,
+                                 .spread = 5};
           attention_head h = make_head(&o);
           check(t, &h);
           guarded_free();
@@ -452,7 +472,8 @@ static inline void for_shapes_around_the_tiles(void (*check)(const kernel_table 
 }
 
 /* All options with each other: both sides, window, positions, cap, cached blocks, with each bias. */
-static inline void for_all_options(const kernel_table *t, void (*check)(const kernel_table *t, const attention_head *h))
+static inline void for_all_options(const kernel_table *t,
+                                   void (*check)(const kernel_table *t, const attention_head *h))
 {
   static const ptrdiff_t shapes[][3] = {{70, 150, 80}, {130, 130, 0},   {65, 200, 135}, {100, 60, -40},
                                         {3, 300, 290}, {64, 190, 100}, {90, 171, 33}};
@@ -460,11 +481,18 @@ static inline void for_all_options(const kernel_table *t, void (*check)(const ke
   for (size_t mask = 0; mask < 32; mask++)
     for (size_t bias = 0; bias <= BIAS_ROWS + 1; bias++) {
       const ptrdiff_t *shape = shapes[(mask + 3 * bias) % 7];
-      attention_options o = {.queries = (size_t)shape[0], .keys = (size_t)shape[1], .first = shape[2],
+      attention_options o = {.queries = (size_t)shape[0],
+                             .keys = (size_t)shape[1],
+                             .first = shape[2],
                              .head_size = sizes[(mask + bias) % 6],
-                             .bias = bias > BIAS_ROWS ? BIAS_DISTANCE : (bias_kind)bias, .factors = bias > BIAS_ROWS,
-                             .both_sides = mask & 1, .window = mask & 2 ? windows[(mask / 4 + bias) % 5] : 0,
-                             .positions = mask & 4, .cap = mask & 8 ? 3 : 0, .blocks = mask & 16, .gap = bias % 2,
+                             .bias = bias > BIAS_ROWS ? BIAS_DISTANCE : (bias_kind)bias,
+                             .factors = bias > BIAS_ROWS,
+                             .both_sides = mask & 1,
+                             .window = mask & 2 ? windows[(mask / 4 + bias) % 5] : 0,
+                             .positions = mask & 4,
+                             .cap = mask & 8 ? 3 : 0,
+                             .blocks = mask & 16,
+                             .gap = bias % 2,
                              .spread = 5};
       attention_head h = make_head(&o);
       check(t, &h);

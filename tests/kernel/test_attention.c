@@ -1,5 +1,5 @@
-/* Attention forward against the formula: every head size, shapes around the tiles, every option with every other, scores
- * in the hundreds, rows without keys; and the small functions beside it. */
+/* Attention forward against the formula: every head size, shapes around the tiles, every option with every other,
+ * scores in the hundreds, rows without keys; and the small functions beside it. */
 #include "attention_case.h"
 
 static void expect_all_visited(const char *isa, const attention_head *h)
@@ -13,7 +13,8 @@ static void expect_all_visited(const char *isa, const attention_head *h)
     }
     const int32_t *visited = h->visited + 2 * r * h->row_stride;
     if (visited[0] != from || visited[1] != to)
-      fail_msg("visited, %s: row %zu: expected %d .. %d, found %d .. %d", isa, r, from, to, visited[0], visited[1]);
+      fail_msg("visited, %s: row %zu: expected %d .. %d, found %d .. %d", isa, r, from, to, visited[0],
+               visited[1]);
   }
 }
 
@@ -35,8 +36,14 @@ static void formula_at_every_head_size(void **unused)
   FOR_EACH_EDGE
     FOR_EACH_TABLE(t)
       for (size_t d = 1; d <= 256; d += d < 130 ? 1 : 7) {
-        attention_options o = {.queries = 1 + d % 7, .keys = 3 + d % 11, .first = (ptrdiff_t)(d % 5), .head_size = d,
-                               .bias = (bias_kind)(d % 5), .blocks = d % 2, .gap = d % 4, .spread = 3};
+        attention_options o = {.queries = 1 + d % 7,
+                               .keys = 3 + d % 11,
+                               .first = (ptrdiff_t)(d % 5),
+                               .head_size = d,
+                               .bias = (bias_kind)(d % 5),
+                               .blocks = d % 2,
+                               .gap = d % 4,
+                               .spread = 3};
         attention_head h = make_head(&o);
         check_against_formula(t, &h);
         guarded_free();
@@ -72,7 +79,11 @@ static void large_scores(void **unused)
   guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t)
     for (int both_sides = 0; both_sides < 2; both_sides++) {
-      attention_options o = {.queries = 150, .keys = 150, .head_size = 20, .bias = BIAS_SLOPE, .both_sides = both_sides,
+      attention_options o = {.queries = 150,
+                             .keys = 150,
+                             .head_size = 20,
+                             .bias = BIAS_SLOPE,
+                             .both_sides = both_sides,
                              .spread = 2000};
       attention_head h = make_head(&o);
       h.slope = 3;
@@ -134,7 +145,8 @@ static void outputs_not_wanted(void **unused)
   (void)unused;
   guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t) {
-    attention_options o = {.queries = 70, .keys = 150, .first = 80, .head_size = 20, .bias = BIAS_SLOPE, .spread = 4};
+    attention_options o = {
+        .queries = 70, .keys = 150, .first = 80, .head_size = 20, .bias = BIAS_SLOPE, .spread = 4};
     attention_head h = make_head(&o);
     attention_tally once = {0}, twice = {1, 2, 3, 4, 0.25};
     h.tally = &once;
@@ -143,8 +155,8 @@ static void outputs_not_wanted(void **unused)
     run_forward(t, &h);
     h.tally = NULL;
     assert_true(twice.pairs_visible == once.pairs_visible + 1 && twice.pairs_visited == once.pairs_visited + 2 &&
-                twice.blocks_visible == once.blocks_visible + 3 && twice.blocks_visited == once.blocks_visited + 4 &&
-                twice.skipped == 0.25);
+                twice.blocks_visible == once.blocks_visible + 3 &&
+                twice.blocks_visited == once.blocks_visited + 4 && twice.skipped == 0.25);
     attention_head own = h;
     own.out = filled_floats(span(70, 20, h.out_stride), 7);
     own.visited = NULL;

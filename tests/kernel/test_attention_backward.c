@@ -1,5 +1,5 @@
-/* Attention backward: against the formula in double, whose own gradients are checked by finite differences; over the pairs
- * that forward visited; and with numbers that are not finite where no query may look. */
+/* Attention backward: against the formula in double, whose own gradients are checked by finite differences; over
+ * the pairs that forward visited; and with numbers that are not finite where no query may look. */
 #include "attention_case.h"
 
 /* ---- a head with everything that backward reads and writes ---- */
@@ -90,7 +90,8 @@ static formula_gradients formula(const attention_head *h)
                          .dv = make_sums(h->keys * d, START), .offset = make_sums(h->keys, START),
                          .slope = make_sums(1, START), .pair = make_sums(h->queries * h->keys, 0)};
   size_t distances = distances_seen(h, &g.low, &g.high) ? (size_t)(g.high - g.low + 1) : 0;
-  double block_width = ATTENTION_BLOCK * (h->key_positions ? 3 : 1); /* distances may be taken from its first key */
+  double block_width =
+      ATTENTION_BLOCK * (h->key_positions ? 3 : 1); /* distances may be taken from its first key */
   g.table = make_sums(distances, START);
   g.factor = make_sums(distances, START);
   for (size_t r = 0; r < h->queries; r++) {
@@ -193,8 +194,13 @@ static void formula_at_every_head_size(void **unused)
   FOR_EACH_EDGE
     FOR_EACH_TABLE(t)
       for (size_t d = 1; d <= 256; d += d < 130 ? 1 : 7) {
-        attention_options o = {.queries = 1 + d % 7, .keys = 3 + d % 11, .first = (ptrdiff_t)(d % 5), .head_size = d,
-                               .bias = (bias_kind)(d % 5), .gap = d % 4, .spread = 3};
+        attention_options o = {.queries = 1 + d % 7,
+                               .keys = 3 + d % 11,
+                               .first = (ptrdiff_t)(d % 5),
+                               .head_size = d,
+                               .bias = (bias_kind)(d % 5),
+                               .gap = d % 4,
+                               .spread = 3};
         attention_head h = make_head(&o);
         prepare(&h, NULL, d % 7 != 0);
         run_and_compare(t, &h);
@@ -343,23 +349,28 @@ static void expect_slopes(const char *isa, const attention_head *h)
 {
   for (size_t c = 0; c < h->head_size; c++) {
     for (size_t r = 0; r < h->queries; r++)
-      expect_slope("slope by q", isa, h, r * h->head_size + c, h->dq[r * h->dq_stride + c], h->q + r * h->q_stride + c);
+      expect_slope("slope by q", isa, h, r * h->head_size + c, h->dq[r * h->dq_stride + c],
+                   h->q + r * h->q_stride + c);
     for (size_t j = 0; j < h->keys; j++) {
-      expect_slope("slope by k", isa, h, j * h->head_size + c, h->dk[j * h->dk_stride + c], h->k + j * h->k_stride + c);
-      expect_slope("slope by v", isa, h, j * h->head_size + c, h->dv[j * h->dv_stride + c], h->v + j * h->v_stride + c);
+      expect_slope("slope by k", isa, h, j * h->head_size + c, h->dk[j * h->dk_stride + c],
+                   h->k + j * h->k_stride + c);
+      expect_slope("slope by v", isa, h, j * h->head_size + c, h->dv[j * h->dv_stride + c],
+                   h->v + j * h->v_stride + c);
     }
   }
   int64_t low, high;
   distances_seen(h, &low, &high);
   for (int64_t distance = low; distance <= high; distance++) {
     if (h->table_grad)
-      expect_slope("slope by the table", isa, h, (size_t)(distance - low), h->table_grad[-distance], h->table - distance);
+      expect_slope("slope by the table", isa, h, (size_t)(distance - low), h->table_grad[-distance],
+                   h->table - distance);
     if (h->factor_grad)
       expect_slope("slope by a factor", isa, h, (size_t)(distance - low), h->factor_grad[-distance],
                    h->factors - distance);
   }
   for (size_t j = 0; h->offset_grad && j < h->keys; j++)
-    expect_slope("slope by an offset", isa, h, j, h->offset_grad[j * h->offset_stride], h->offsets + j * h->offset_stride);
+    expect_slope("slope by an offset", isa, h, j, h->offset_grad[j * h->offset_stride],
+                 h->offsets + j * h->offset_stride);
   if (h->slope_grad) expect_slope("slope by the slope", isa, h, 0, *h->slope_grad, &h->slope);
 }
 
@@ -372,10 +383,17 @@ static void finite_differences(void **unused)
     const kernel_table *t = kernel_table_at(k);
     for (size_t bias = 0; t && bias <= BIAS_ROWS + 1; bias++)
       for (size_t mask = 0; mask < 16; mask++) {
-        attention_options o = {.queries = 5, .keys = 7, .first = mask % 3 == 0 ? -1 : 2, .head_size = 3,
-                               .bias = bias > BIAS_ROWS ? BIAS_DISTANCE : (bias_kind)bias, .factors = bias > BIAS_ROWS,
-                               .both_sides = mask & 1, .window = mask & 2 ? 4 : 0, .positions = mask & 4,
-                               .cap = mask & 8 ? 2 : 0, .spread = 2};
+        attention_options o = {.queries = 5,
+                               .keys = 7,
+                               .first = mask % 3 == 0 ? -1 : 2,
+                               .head_size = 3,
+                               .bias = bias > BIAS_ROWS ? BIAS_DISTANCE : (bias_kind)bias,
+                               .factors = bias > BIAS_ROWS,
+                               .both_sides = mask & 1,
+                               .window = mask & 2 ? 4 : 0,
+                               .positions = mask & 4,
+                               .cap = mask & 8 ? 2 : 0,
+                               .spread = 2};
         attention_head h = make_head(&o);
         prepare(&h, NULL, true);
         run_backward(t, &h, 1);
@@ -427,10 +445,12 @@ static void check_hidden(const kernel_table *t, const attention_head *head)
   expect_bits("dv", t->name, span(h.keys, d, h.dv_stride), p.dv, h.dv);
   int64_t low, high;
   bool any = distances_seen(&h, &low, &high);
-  if (h.table_grad && any) expect_bits("table", t->name, (size_t)(high - low + 1), p.table_grad - high, h.table_grad - high);
+  if (h.table_grad && any)
+    expect_bits("table", t->name, (size_t)(high - low + 1), p.table_grad - high, h.table_grad - high);
   if (h.factor_grad && any)
     expect_bits("factors", t->name, (size_t)(high - low + 1), p.factor_grad - high, h.factor_grad - high);
-  if (h.offset_grad) expect_bits("offsets", t->name, span(h.keys, 1, h.offset_stride), p.offset_grad, h.offset_grad);
+  if (h.offset_grad)
+    expect_bits("offsets", t->name, span(h.keys, 1, h.offset_stride), p.offset_grad, h.offset_grad);
   assert_true(slope == poisoned_slope);
 }
 
@@ -456,7 +476,8 @@ static void check_spoilt_key(const kernel_table *t, const attention_head *clean,
     if (meets(&p, p.visited, r, j))
       assert_true(isnan(p.dq[r * p.dq_stride]));
     else
-      expect_bits("dq of a query that does not see it", t->name, d, p.dq + r * p.dq_stride, clean->dq + r * p.dq_stride);
+      expect_bits("dq of a query that does not see it", t->name, d, p.dq + r * p.dq_stride,
+                  clean->dq + r * p.dq_stride);
   }
 }
 

@@ -1,5 +1,6 @@
-/* The tables of the proof: for a few x, the sum of exp(x distance + bias) over the keys, where distance is that from the
- * nearest of a few centres; summed over the clusters, this is a number that does not depend on who belongs to which. */
+/* The tables of the proof: for a few x, the sum of exp(x distance + bias) over the keys, where distance is that
+ * from the nearest of a few centres; summed over the clusters, this is a number that does not depend on who
+ * belongs to which. */
 #include "kernel_test.h"
 
 enum { B = ATTENTION_BLOCK, BLOCKS = 5 };
@@ -90,7 +91,8 @@ static void tables_are_the_sums(void **unused)
             double farthest = 0, found = 0;
             for (int p = 0; p < PROOF_POINTS; p++) {
               double expected = exact_log(&k, b, p, (double)shifts[s], &farthest);
-              double slack = 8 * EPS * ((double)d + 8) * (1 + point(p) * farthest) + 8 * EPS * fabs(expected) + 1e-5;
+              double slack =
+                  8 * EPS * ((double)d + 8) * (1 + point(p) * farthest) + 8 * EPS * fabs(expected) + 1e-5;
               expect_near("sum", t->name, (size_t)p, log_total(table + p * PROOF_CLUSTERS), expected, slack);
             }
             for (size_t i = 0; i < PROOF_CLUSTERS; i++)

@@ -1,5 +1,5 @@
-/* What a row of attention may depend on: not on the rows beside it, on chunks or on how keys are stored; and not on what
- * it does not see, be it infinite or no number. */
+/* What a row of attention may depend on: not on the rows beside it, on chunks or on how keys are stored; and not
+ * on what it does not see, be it infinite or no number. */
 #include "attention_case.h"
 
 static void rows_keep_their_bits_in_chunks(void **unused)
@@ -11,8 +11,14 @@ static void rows_keep_their_bits_in_chunks(void **unused)
     for (size_t k = 0; k < 12; k++)
       for (int bias = BIAS_NONE; bias <= BIAS_ROWS; bias++) {
         size_t first = k % 3 * 37, queries = k % 4 ? 200 : 330;
-        attention_options o = {.queries = queries, .keys = queries + first, .first = (ptrdiff_t)first, .head_size = sizes[k],
-                               .bias = (bias_kind)bias, .both_sides = (k + (size_t)bias) % 2, .gap = k % 2, .spread = 4};
+        attention_options o = {.queries = queries,
+                               .keys = queries + first,
+                               .first = (ptrdiff_t)first,
+                               .head_size = sizes[k],
+                               .bias = (bias_kind)bias,
+                               .both_sides = (k + (size_t)bias) % 2,
+                               .gap = k % 2,
+                               .spread = 4};
         attention_head h = make_head(&o);
         check_chunks(t, &h);
         float *out = copied_floats(span(h.queries, h.head_size, h.out_stride), h.out);
@@ -38,8 +44,8 @@ static void rows_keep_the_sign_of_zero(void **unused)
   guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t)
     for (int both_sides = 0; both_sides < 2; both_sides++) {
-      attention_options o = {.queries = 100, .keys = 100, .head_size = 9, .bias = BIAS_SLOPE, .both_sides = both_sides,
-                             .spread = 4};
+      attention_options o = {
+          .queries = 100, .keys = 100, .head_size = 9, .bias = BIAS_SLOPE, .both_sides = both_sides, .spread = 4};
       attention_head h = make_head(&o);
       float *v = copied_floats(span(h.keys, h.head_size, h.v_stride), h.v);
       for (size_t i = 0; i < span(h.keys, h.head_size, h.v_stride); i++)
@@ -55,7 +61,8 @@ static attention_head poisoned_head(const attention_head *h, size_t j, float poi
 {
   size_t d = h->head_size;
   attention_head p = part_of(h, 0, h->queries);
-  float *k = copied_floats(span(h->keys, d, h->k_stride), h->k), *v = copied_floats(span(h->keys, d, h->v_stride), h->v);
+  float *k = copied_floats(span(h->keys, d, h->k_stride), h->k),
+        *v = copied_floats(span(h->keys, d, h->v_stride), h->v);
   k[j * h->k_stride + d / 4] = poison;
   v[j * h->v_stride + d - 1] = poison;
   p.k = k;
@@ -80,7 +87,8 @@ static void check_poison(const kernel_table *t, const attention_head *h)
         continue;
       }
       expect_bits("out where nothing spoilt is seen", t->name, h->head_size, row, h->out + r * h->out_stride);
-      expect_bits("lse where nothing spoilt is seen", t->name, 1, p.lse + r * p.row_stride, h->lse + r * h->row_stride);
+      expect_bits("lse where nothing spoilt is seen", t->name, 1, p.lse + r * p.row_stride,
+                  h->lse + r * h->row_stride);
     }
     guarded_free_to(before);
   }
@@ -102,8 +110,14 @@ static void hidden_on_the_diagonal(void **unused)
   FOR_EACH_TABLE(t)
     for (int bias = BIAS_NONE; bias <= BIAS_ROWS; bias++)
       for (size_t window = 0; window < 40; window += 13) {
-        attention_options o = {.queries = 90, .keys = 90, .head_size = 19, .bias = (bias_kind)bias, .window = window,
-                               .both_sides = window == 26, .spread = 4, .blocks = window % 2};
+        attention_options o = {.queries = 90,
+                               .keys = 90,
+                               .head_size = 19,
+                               .bias = (bias_kind)bias,
+                               .window = window,
+                               .both_sides = window == 26,
+                               .spread = 4,
+                               .blocks = window % 2};
         attention_head h = make_head(&o);
         check_poison(t, &h);
         guarded_free();

@@ -1,5 +1,5 @@
-/* Attention that stops where the rest is provably invisible: what is left out weighs no more than it says, the rest is
- * untouched, and each row decides for itself. */
+/* Attention that stops where the rest is provably invisible: what is left out weighs no more than it says, the
+ * rest is untouched, and each row decides for itself. */
 #include "attention_case.h"
 
 enum { B = ATTENTION_BLOCK };
@@ -24,17 +24,19 @@ static int64_t end_of_block(const attention_head *h, size_t block, bool last)
   return h->key_positions ? h->key_positions[j] : (int64_t)j;
 }
 
-/* The tables of all keys in blocks 0 .. b, or b .. last; the bias of a slope is counted from the end of b that faces the
- * queries. */
+/* The tables of all keys in blocks 0 .. b, or b .. last; the bias of a slope is counted from the end of b that
+ * faces the queries. */
 static float *proof_tables(const kernel_table *t, const attention_head *h, bool before)
 {
   size_t d = h->head_size, blocks = (h->keys + B - 1) / B;
-  float *tables = guarded_floats(blocks * PROOF_TABLE), *turned = guarded_floats(B * d), *bias = filled_floats(B, NAN);
+  float *tables = guarded_floats(blocks * PROOF_TABLE), *turned = guarded_floats(B * d),
+        *bias = filled_floats(B, NAN);
   for (size_t i = 0; i < blocks; i++) {
     size_t b = before ? i : blocks - 1 - i, rows = h->keys - b * B < B ? h->keys - b * B : B;
     int64_t here = end_of_block(h, b, before);
     for (size_t j = 0; j < rows; j++)
-      bias[j] = h->bias == BIAS_KEY ? h->offsets[(b * B + j) * h->offset_stride] : bias_between(h, here, b * B + j);
+      bias[j] =
+          h->bias == BIAS_KEY ? h->offsets[(b * B + j) * h->offset_stride] : bias_between(h, here, b * B + j);
     t->attention_turn(rows, d, h->k + b * B * h->k_stride, h->k_stride, turned);
     t->proof_sums(rows, d, turned, h->proof.clusters, bias, tables + b * PROOF_TABLE);
     if (i == 0) continue;
@@ -120,7 +122,8 @@ static attention_head falling_head(const kernel_table *t, const attention_option
 
 /* ---- what a run has to hold ---- */
 
-/* The weight, in double, of what a row sees and does not visit, as a share of all it sees; the largest of all rows. */
+/* The weight, in double, of what a row sees and does not visit, as a share of all it sees; the largest of all
+ * rows. */
 static double largest_unvisited(const attention_head *h)
 {
   double *weights = malloc((h->keys + 1) * sizeof *weights), *slack = malloc((h->keys + 1) * sizeof *slack);
@@ -195,16 +198,26 @@ static const bias_kind falling[] = {BIAS_SLOPE, BIAS_DISTANCE, BIAS_DISTANCE, BI
 static void nothing_visible_is_left_out(void **unused)
 {
   (void)unused;
-  static const ptrdiff_t shapes[][3] = {{70, 500, 430}, {330, 330, 0}, {1, 700, 699}, {65, 400, 300}, {100, 300, -40}};
+  static const ptrdiff_t shapes[][3] = {
+      {70, 500, 430}, {330, 330, 0}, {1, 700, 699}, {65, 400, 300}, {100, 300, -40}};
   guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t)
     for (size_t mask = 0; mask < 32; mask++)
       for (size_t k = 0; k < 4; k++) {
         const ptrdiff_t *shape = shapes[(mask + k) % 5];
-        attention_options o = {.queries = (size_t)shape[0], .keys = (size_t)shape[1], .first = shape[2],
-                               .head_size = 9 + 8 * k, .bias = falling[k], .factors = k == 2, .both_sides = mask & 1,
-                               .window = mask & 2 ? 130 : 0, .positions = mask & 4, .cap = mask & 8 ? 2 : 0,
-                               .blocks = mask & 16, .gap = mask % 3, .spread = 3};
+        attention_options o = {.queries = (size_t)shape[0],
+                               .keys = (size_t)shape[1],
+                               .first = shape[2],
+                               .head_size = 9 + 8 * k,
+                               .bias = falling[k],
+                               .factors = k == 2,
+                               .both_sides = mask & 1,
+                               .window = mask & 2 ? 130 : 0,
+                               .positions = mask & 4,
+                               .cap = mask & 8 ? 2 : 0,
+                               .blocks = mask & 16,
+                               .gap = mask % 3,
+                               .spread = 3};
         attention_head h = falling_head(t, &o, tolerances[(mask / 2 + k) % 3]);
         check_skipping(t, &h);
         guarded_free();
@@ -247,7 +260,8 @@ static void cap_bounds_the_scores(void **unused)
   }
 }
 
-/* The proof is about scores, not about luck: keys that all point away from the query, but one far away that does not. */
+/* The proof is about scores, not about luck: keys that all point away from the query, but one far away that does
+ * not. */
 static void a_distant_key_is_found(void **unused)
 {
   (void)unused;
@@ -259,7 +273,8 @@ static void a_distant_key_is_found(void **unused)
                                .bias = falling[k], .both_sides = both_sides, .spread = 1};
         attention_head h = make_head(&o);
         let_bias_fall(&h);
-        float *key = copied_floats(span(600, 16, h.k_stride), h.k), *q = copied_floats(span(70, 16, h.q_stride), h.q);
+        float *key = copied_floats(span(600, 16, h.k_stride), h.k),
+              *q = copied_floats(span(70, 16, h.q_stride), h.q);
         size_t far = both_sides ? 590 : 3;
         for (size_t c = 0; c < 16; c++) {
           for (size_t r = 0; r < 70; r++) q[r * h.q_stride + c] = 0.5f + 0.1f * q[r * h.q_stride + c];
@@ -274,8 +289,8 @@ static void a_distant_key_is_found(void **unused)
       }
 }
 
-/* One query, with the wind in its face: keys beyond 64 are all alike, score `high` and set the centre; those nearer score
- * -high.  So the bound has no room but its slack: every term of it counts. */
+/* One query, with the wind in its face: keys beyond 64 are all alike, score `high` and set the centre; those
+ * nearer score -high.  So the bound has no room but its slack: every term of it counts. */
 static attention_head adverse_head(const attention_options *o, float high)
 {
   attention_head h = make_head(o);
@@ -293,7 +308,8 @@ static attention_head adverse_head(const attention_options *o, float high)
     int64_t low, high_distance;
     float *table = distance_table(&h, 0);
     distances_seen(&h, &low, &high_distance);
-    for (int64_t distance = low; distance <= high_distance; distance++) table[-distance] = -h.slope * fabsf((float)distance);
+    for (int64_t distance = low; distance <= high_distance; distance++)
+      table[-distance] = -h.slope * fabsf((float)distance);
     h.table = table;
     if (h.factors) h.factors = distance_table(&h, -1);
   }
@@ -323,8 +339,8 @@ static void the_proof_is_tight(void **unused)
           run_forward(t, &h);
           double weight = largest_unvisited(&h), room = mask & 1 ? 2 : 1.1; /* the second side weighs, too */
           if (!(weight > 0 && weight <= tally.skipped && tally.skipped <= weight * room))
-            fail_msg("%s: bias %zu, options %zu, head size %zu: leaves out %.9g, says %.9g", t->name, k, mask, d, weight,
-                     tally.skipped);
+            fail_msg("%s: bias %zu, options %zu, head size %zu: leaves out %.9g, says %.9g", t->name, k, mask, d,
+                     weight, tally.skipped);
           guarded_free();
         }
 }
@@ -335,7 +351,8 @@ static void tolerance_0_never_stops(void **unused)
   guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t)
     for (size_t k = 0; k < 4; k++) {
-      attention_options o = {.queries = 90, .keys = 900, .first = 810, .head_size = 16, .bias = falling[k], .spread = 1};
+      attention_options o = {
+          .queries = 90, .keys = 900, .first = 810, .head_size = 16, .bias = falling[k], .spread = 1};
       attention_head h = falling_head(t, &o, 0);
       assert_true(check_skipping(t, &h) == 1);
       guarded_free();
@@ -400,7 +417,8 @@ static void a_query_that_is_no_number(void **unused)
   guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t)
     for (size_t k = 0; k < 4; k++) {
-      attention_options o = {.queries = 80, .keys = 700, .first = 620, .head_size = 16, .bias = falling[k], .spread = 1};
+      attention_options o = {
+          .queries = 80, .keys = 700, .first = 620, .head_size = 16, .bias = falling[k], .spread = 1};
       attention_head h = falling_head(t, &o, 0x1p-24);
       run_forward(t, &h);
       attention_head p = part_of(&h, 0, h.queries);
@@ -419,7 +437,8 @@ static void a_query_that_is_no_number(void **unused)
     }
 }
 
-/* A value that is no number reaches the rows that visit its block, and not their neighbours that stopped before. */
+/* A value that is no number reaches the rows that visit its block, and not their neighbours that stopped before.
+ */
 static void a_value_beyond_the_stop(void **unused)
 {
   (void)unused;
@@ -445,7 +464,8 @@ static void a_value_beyond_the_stop(void **unused)
           size_t met = 0, rows = 0;
           for (size_t r = 0; r < h.queries; r++) {
             bool meeting = false;
-            for (size_t j = block * B; j < (block + 1) * B && j < 700; j++) meeting = meeting || meets(&h, h.visited, r, j);
+            for (size_t j = block * B; j < (block + 1) * B && j < 700; j++)
+              meeting = meeting || meets(&h, h.visited, r, j);
             if (meeting)
               assert_false(isfinite(p.out[r * p.out_stride + 7]));
             else
