@@ -289,19 +289,21 @@ static void a_distant_key_is_found(void **unused)
       }
 }
 
-/* One query, with the wind in its face: keys beyond 64 are all alike, score `high` and set the centre; those
- * nearer score -high.  So the bound has no room but its slack: every term of it counts. */
-static attention_head adverse_head(const attention_options *o, float high)
+/* One query, with the wind in its face, and |scale q| = reach: the first keys, which the centres are made of,
+ * score `high`; others beyond 64 are all alike and score a little more; those nearer score -high.  So the bound
+ * has no room but its slack: every term of it counts. */
+static attention_head adverse_head(const attention_options *o, float high, double reach)
 {
   attention_head h = make_head(o);
   float *key = guarded_floats(span(h.keys, h.head_size, h.k_stride)), sign = o->factors ? -1 : 1;
   double square = 0;
   for (size_t c = 0; c < h.head_size; c++) square += (double)h.q[c] * h.q[c];
-  for (size_t j = 0; j < h.keys; j++)
-    for (size_t c = 0; c < h.head_size; c++) {
-      float side = llabs(distance_of(&h, 0, j)) < B ? -sign : sign;
-      key[j * h.k_stride + c] = side * h.q[c] * (float)(high / (square * (double)h.scale));
-    }
+  h.scale = (float)(reach / sqrt(square));
+  for (size_t j = 0; j < h.keys; j++) {
+    float score = sign * (llabs(distance_of(&h, 0, j)) < B ? -high : j < B ? high : high + 4);
+    for (size_t c = 0; c < h.head_size; c++)
+      key[j * h.k_stride + c] = h.q[c] * (float)((double)score / (square * (double)h.scale));
+  }
   h.k = key;
   h.slope = 0.05f;
   if (h.bias == BIAS_DISTANCE) {
@@ -328,11 +330,11 @@ static void the_proof_is_tight(void **unused)
   FOR_EACH_TABLE(t)
     for (size_t k = 0; k < 4; k++)
       for (size_t mask = 0; mask < 8; mask++)
-        for (size_t d = 1; d <= 256; d = 3 * d + 1) {
+        for (size_t d = 1; d <= 256; d = 2 * d + 1) {
           attention_options o = {.queries = 1, .keys = 20 * B, .first = mask & 1 ? 10 * B - 1 : 20 * B - 1,
                                  .head_size = d, .bias = falling[k], .factors = k == 2, .both_sides = mask & 1,
                                  .cap = mask & 2 ? 2 : 0, .spread = 1};
-          attention_head h = adverse_head(&o, mask & 4 ? 1000 : mask & 2 ? 20 : 4);
+          attention_head h = adverse_head(&o, mask & 4 ? 1000 : mask & 2 ? 20 : 4, d % 3 ? 60 : 0.8);
           fill_proof(t, &h, 1e-3);
           attention_tally tally = {0};
           h.tally = &tally;
