@@ -88,6 +88,11 @@ void system_yield(void)
   sched_yield();
 }
 
+void system_prefer_large_pages(void *memory, size_t bytes)
+{
+  madvise(memory, bytes, MADV_HUGEPAGE);
+}
+
 /* A pipe has no size and cannot be mapped: read into anonymous pages, which munmap releases all the same. */
 static status read_pipe(int descriptor, const char *path, mapped_file *file, alibi_error *error)
 {

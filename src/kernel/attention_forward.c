@@ -12,7 +12,8 @@
 size_t KERNEL(attention_scratch)(size_t head_size)
 {
   size_t d = padded(head_size);
-  return 8 * BLOCK * d + 4 * BLOCK * BLOCK + 4 * BLOCK + ATTENTION_CREW * (5 * BLOCK + STOP_FLOATS); /* of backward; of forward, which needs less of d */
+  return (2 + 2 * ATTENTION_CREW) * BLOCK * d + 4 * BLOCK * BLOCK + 4 * BLOCK +
+         ATTENTION_CREW * (5 * BLOCK + STOP_FLOATS); /* forward; backward needs less */
 }
 
 void KERNEL(attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned)
@@ -25,7 +26,7 @@ void KERNEL(attention_turn)(size_t rows, size_t d, const float *k, size_t k_stri
 typedef struct forward_tile {
   _Alignas(64) size_t first;     /* row of the head */
   size_t rows, home;             /* home: the block of their own position */
-  float *out;                    /* [BLOCK, padded d] */
+  float *q, *out;                /* [BLOCK, padded d] */
   float *maximum, *sum, *shrink; /* [BLOCK], of the rows */
   stop_rows proof;
   float *left_gap, *right_gap;   /* logarithm of the share of a row that its stop left behind; -infinity: nothing */
@@ -87,7 +88,9 @@ static void stop_some(const attention_head *h, forward_tile *t, bool left, size_
   float gaps[BLOCK];
   for (size_t r = 0; r < t->rows; r += LANES) {
     vf lse = vf_load(t->maximum + r) + vf_log(vf_load(t->sum + r));
-    vf_store(gaps + r, stop_weight(h, &t->proof, table, r) + distance_tails(h, t, left, block, r) - lse);
+    vf weight = stop_weight(h, &t->proof, table, r), tail = distance_tails(h, t, left, block, r);
+    vf slack = (vf_abs(weight) + vf_abs(tail) + vf_abs(lse)) * 0x1p-22f; /* these may be large, and cancel */
+    vf_store(gaps + r, weight + tail - lse + slack);
   }
   for (size_t r = 0; r < t->rows; r++) {
     if (!(gaps[r] <= log_tolerance) || t->stopped[r]) continue;
@@ -165,21 +168,22 @@ static void (*const forward_weights[SCORE_KINDS])(const attention_head *, const 
     forward_SCORE_READY, forward_SCORE_PLAIN, forward_SCORE_SLOPE, forward_SCORE_TWO_SIDED, forward_SCORE_TABLE};
 
 typedef struct forward_operands {
-  const float *turned_keys, *values;
+  const float *turned_keys, *values, *next_keys; /* next: of the block that comes after this one, or NULL */
   size_t value_stride;
 } forward_operands;
 
-static forward_operands forward_load(const attention_head *h, const forward_crew *crew, size_t block)
+static forward_operands forward_load(const attention_head *h, const forward_crew *crew, size_t block, bool left)
 {
   size_t d = h->head_size, start = block * BLOCK, keys = h->keys - start < BLOCK ? h->keys - start : BLOCK;
   fill_places(h, start, keys, crew->places);
   if (h->key_blocks) {
     size_t width = (d + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
-    return (forward_operands){h->key_blocks[block], h->value_blocks[block], width};
+    return (forward_operands){h->key_blocks[block], h->value_blocks[block],
+                              left && block > 0 ? h->key_blocks[block - 1] : NULL, width};
   }
   turn_block(keys, d, h->k + start * h->k_stride, h->k_stride, crew->turned_keys);
   copy_rows(keys, d, h->v + start * h->v_stride, h->v_stride, crew->values);
-  return (forward_operands){crew->turned_keys, crew->values, padded(d)};
+  return (forward_operands){crew->turned_keys, crew->values, NULL, padded(d)};
 }
 
 /* What the rows that have not stopped see of a block. */
@@ -198,6 +202,20 @@ static void forward_meet(const attention_head *h, forward_tile *t, size_t start)
     meeting_row(m, r, t->stopped[r] ? (attention_range){0, 0} : t->seen[r], start);
 }
 
+/* Decoding: the products of a single row, each while the operand of the next one is fetched. */
+static void row_seen(const meeting *m, size_t d, const float *q, const float *turned_keys, const float *values, float *s)
+{
+  size_t from = m->from[0] / LANES * LANES, to = ((size_t)m->to[0] + LANES - 1) / LANES * LANES;
+  row_columns(to - from, d, q, turned_keys + from, BLOCK, s + from, false, values);
+}
+
+static void row_below(const meeting *m, size_t width, const float *weights, const forward_operands *b, float *out)
+{
+  size_t from = m->from[0];
+  row_columns(width, m->to[0] - from, weights + from, b->values + from * b->value_stride, b->value_stride, out, true,
+              b->next_keys);
+}
+
 /* They visit it. */
 static void forward_visit(const attention_head *h, forward_tile *t, const forward_crew *crew, size_t start,
                           const forward_operands *b)
@@ -205,7 +223,10 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
   size_t d = h->head_size, width = padded(d);
   const meeting *m = &t->m;
   score_kind kind = score_kind_of(h, start, m->keys);
-  product_seen(m, d, h->q + t->first * h->q_stride, h->q_stride, b->turned_keys, crew->s);
+  if (t->rows == 1)
+    row_seen(m, d, t->q, b->turned_keys, h->key_blocks ? b->values : NULL, crew->s);
+  else
+    product_seen(m, d, t->q, width, b->turned_keys, crew->s);
   if (kind == SCORE_READY) prepare_scores(h, m, t->first, start, crew->s, NULL, NULL);
   forward_weights[kind](h, t, crew, start);
   for (size_t r = 0; r < t->rows; r++) {
@@ -214,7 +235,10 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
     for (size_t c = 0; c < width; c += LANES) vf_store(out + c, vf_load(out + c) * t->shrink[r]);
   }
   bool exact = !m->whole && !all_finite(m->keys, width, b->values, b->value_stride);
-  product_below(m, width, crew->s, b->values, b->value_stride, t->out, true, exact);
+  if (t->rows == 1)
+    row_below(m, width, crew->s, b, t->out);
+  else
+    product_below(m, width, crew->s, b->values, b->value_stride, t->out, true, exact);
   if (!h->tally) return;
   h->tally->blocks_visited++;
   for (size_t r = 0; r < t->rows; r++) h->tally->pairs_visited += m->to[r] - m->from[r];
@@ -224,6 +248,7 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
 
 static void forward_start(const attention_head *h, forward_tile *t)
 {
+  copy_rows(t->rows, h->head_size, h->q + t->first * h->q_stride, h->q_stride, t->q); /* rows far apart share cache sets */
   zero(t->out, t->rows * padded(h->head_size));
   zero(t->sum, BLOCK);
   for (size_t r = 0; r < BLOCK; r++) t->maximum[r] = t->left_gap[r] = t->right_gap[r] = -INFINITY;
@@ -318,7 +343,7 @@ static void forward_walk(const attention_head *h, forward_crew *crew, bool left,
       if (stops && block != t->home) stop_some(h, t, left, block, log_tolerance);
       forward_meet(h, t, block * BLOCK);
       if (!t->m.any) continue;
-      if (!operands.values) operands = forward_load(h, crew, block);
+      if (!operands.values) operands = forward_load(h, crew, block, left);
       forward_visit(h, t, crew, block * BLOCK, &operands);
     }
   }
@@ -362,6 +387,7 @@ void KERNEL(attention_forward)(const attention_head *h, float *scratch)
   count_places(crew.places);
   for (size_t i = 0; i < ATTENTION_CREW; i++) {
     forward_tile *t = &crew.tiles[i];
+    t->q = take(&scratch, BLOCK * width);
     t->out = take(&scratch, BLOCK * width);
     t->proof = stop_layout(take(&scratch, STOP_FLOATS));
     float **columns[] = {&t->maximum, &t->sum, &t->shrink, &t->left_gap, &t->right_gap};

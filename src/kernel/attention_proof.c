@@ -107,6 +107,7 @@ void KERNEL(proof_join)(const float *before, float shift, float *table)
     vf old = vf_load(before + e), new = vf_load(table + e), moved = old + shift;
     vf high = vf_max(moved, new), low = vf_min(moved, new);
     vf joined = high + vf_log(vf_exp(low - high) + 1.0f);
+    joined += vf_abs(joined) * 0x1p-22f; /* what all these steps may have rounded down */
     joined = vf_select(high < INFINITY, joined, vf_splat(INFINITY));
     vf_store(table + e, vf_select(mask_below(PROOF_POINTS * PROOF_CLUSTERS - e), joined, vf_max(old, new)));
   }

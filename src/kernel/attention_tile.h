@@ -138,6 +138,25 @@ static inline attention_range rows_of_keys(const meeting *m, size_t j, size_t he
   return all;
 }
 
+/* C [width] (+)= a B for one row a [inner]; ahead: see row_tile. */
+static inline void row_columns(size_t width, size_t inner, const float *a, const float *b, size_t b_stride, float *c,
+                               bool accumulate, const float *ahead)
+{
+  for (size_t v = 0; v < width;) {
+    const float *next = ahead ? ahead + v : NULL;
+    if (width - v >= 8 * LANES) {
+      row_tile(8, inner, a, b + v, b_stride, c + v, accumulate, next);
+      v += 8 * LANES;
+    } else if (width - v >= 4 * LANES) {
+      row_tile(4, inner, a, b + v, b_stride, c + v, accumulate, next);
+      v += 4 * LANES;
+    } else {
+      row_tile(1, inner, a, b + v, b_stride, c + v, accumulate, next);
+      v += LANES;
+    }
+  }
+}
+
 /* S [rows, BLOCK] = A B for B [inner, BLOCK], as far as the rows see; the rest is left as it was. */
 static inline void product_seen(const meeting *m, size_t inner, const float *a, size_t row_stride, const float *b,
                                 float *s)
