@@ -1,9 +1,10 @@
-/* attention_formula.h - attention and all its gradients from the definition at the top of alibi/attention.h, in plain
- * double, one pair of query and key after another.  It reads the struct of a call and shares nothing else with the
- * library.  Include after cmocka.h.
+/* attention_formula.h - attention and all its gradients from the definition at the top of alibi/attention.h, in
+ * plain double, one pair of query and key after another.  It reads the struct of a call and shares nothing else
+ * with the library.  Include after cmocka.h.
  *
  * Beside each number stands its slack: how far rounding in fp32 can carry a careful implementation, by first-order
- * propagation of the rounding of each step (a score is a sum of D products; a weight is as wrong as its score is). */
+ * propagation of the rounding of each step (a score is a sum of D products; a weight is as wrong as its score is).
+ */
 #ifndef UNIT_ATTENTION_FORMULA_H
 #define UNIT_ATTENTION_FORMULA_H
 
@@ -27,35 +28,37 @@ typedef struct formula {
   int64_t nudged_row;      /* ROWS: the place in `rows` to which `nudge` is added; -1: none */
   double nudge;
   /* What is found; arrays without gaps. */
-  formula_numbers out, lse;        /* [T, H, D], [T, H] */
-  formula_numbers dq, dk, dv;      /* [T, H, D], [S, G, D] */
-  formula_numbers slopes;          /* [H] */
-  formula_numbers added, factor;   /* [H, distances] */
-  formula_numbers offsets, rows;   /* [S, H], [H, T, S] */
-  double unvisited;                /* largest share of a row that lies outside `visited` */
+  formula_numbers out, lse;      /* [T, H, D], [T, H] */
+  formula_numbers dq, dk, dv;    /* [T, H, D], [S, G, D] */
+  formula_numbers slopes;        /* [H] */
+  formula_numbers added, factor; /* [H, distances] */
+  formula_numbers offsets, rows; /* [S, H], [H, T, S] */
+  double unvisited;              /* largest share of a row that lies outside `visited` */
   int64_t pairs_visible, pairs_visited;
 } formula;
 
 /* One key of one row. */
 typedef struct formula_pair {
   int64_t key, distance;
-  double capped, bend;   /* the product after the cap; the cap's derivative */
+  double capped, bend; /* the product after the cap; the cap's derivative */
   double factor, score, weight;
-  double slack;          /* of the score; then of the weight, relative */
+  double slack; /* of the score; then of the weight, relative */
 } formula_pair;
 
 static const double formula_eps = FLT_EPSILON;
 
 static inline formula_numbers formula_numbers_new(int64_t count)
 {
-  formula_numbers n = {calloc((size_t)count + 1, sizeof(double)), calloc((size_t)count + 1, sizeof(double)), (size_t)count};
+  formula_numbers n = {calloc((size_t)count + 1, sizeof(double)), calloc((size_t)count + 1, sizeof(double)),
+                       (size_t)count};
   if (!n.value || !n.slack) fail_msg("no memory for %lld numbers", (long long)count);
   return n;
 }
 
 static inline void formula_free(formula *f)
 {
-  formula_numbers *all[] = {&f->out, &f->lse, &f->dq, &f->dk, &f->dv, &f->slopes, &f->added, &f->factor, &f->offsets, &f->rows};
+  formula_numbers *all[] = {&f->out,    &f->lse,   &f->dq,     &f->dk,      &f->dv,
+                            &f->slopes, &f->added, &f->factor, &f->offsets, &f->rows};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
     free(all[i]->value);
     free(all[i]->slack);
@@ -72,7 +75,8 @@ static inline double formula_read(const formula *f, const float *at)
 static inline const float *formula_place(const alibi_heads *x, int heads, int size, int64_t r, int h)
 {
   bool contiguous = x->row_stride == 0 && x->head_stride == 0;
-  return x->data + r * (contiguous ? (int64_t)heads * size : x->row_stride) + h * (contiguous ? size : x->head_stride);
+  return x->data + r * (contiguous ? (int64_t)heads * size : x->row_stride) +
+         h * (contiguous ? size : x->head_stride);
 }
 
 static inline int formula_groups(const alibi_attention *a)
@@ -152,7 +156,7 @@ static inline double formula_dot(const formula *f, const float *a, const float *
   double sum = 0;
   *magnitudes = 0;
   for (int c = 0; c < n; c++) {
-    double product = formula_read(f, a + c) * formula_read(f, b + c);
+    double product = f->nudged ? formula_read(f, a + c) * formula_read(f, b + c) : (double)a[c] * (double)b[c];
     sum += product;
     *magnitudes += fabs(product);
   }
@@ -171,9 +175,10 @@ static inline formula_pair formula_score(const formula *f, const alibi_attention
   formula_pair p = {.key = j, .distance = distance};
   int d = a->head_size, g = h / (a->heads / formula_groups(a));
   double magnitudes, scale = formula_scale(a), eps = formula_eps;
-  double s = scale * formula_dot(f, formula_place(&a->q, a->heads, d, i, h), formula_place(&a->k, formula_groups(a), d, j, g),
-                                 d, &magnitudes);
-  double bias = formula_bias(f, a, h, i, j, distance, &p.factor), ratio = a->soft_cap > 0 ? tanh(s / a->soft_cap) : 0;
+  double s = scale * formula_dot(f, formula_place(&a->q, a->heads, d, i, h),
+                                 formula_place(&a->k, formula_groups(a), d, j, g), d, &magnitudes);
+  double bias = formula_bias(f, a, h, i, j, distance, &p.factor),
+         ratio = a->soft_cap > 0 ? tanh(s / a->soft_cap) : 0;
   p.capped = a->soft_cap > 0 ? a->soft_cap * ratio : s;
   p.bend = 1 - ratio * ratio;
   p.score = p.factor * p.capped + bias;
@@ -182,8 +187,8 @@ static inline formula_pair formula_score(const formula *f, const alibi_attention
   return p;
 }
 
-/* The keys that a row sees, with their weights among those visited, into pairs [keys of the sequence]; returns their
- * number, and the log-sum-exp with its slack. */
+/* The keys that a row sees, with their weights among those visited, into pairs [keys of the sequence]; returns
+ * their number, and the log-sum-exp with its slack. */
 static inline size_t formula_weights(formula *f, const alibi_attention *a, int64_t n, int64_t i, int h,
                                      formula_pair *pairs, double *lse, double *lse_slack)
 {
@@ -231,8 +236,8 @@ static inline void formula_add(formula_numbers *n, int64_t at, double value, dou
   n->slack[at] += slack;
 }
 
-static inline void formula_row_out(formula *f, const alibi_attention *a, int64_t i, int h, const formula_pair *pairs,
-                                   size_t count)
+static inline void formula_row_out(formula *f, const alibi_attention *a, int64_t i, int h,
+                                   const formula_pair *pairs, size_t count)
 {
   int d = a->head_size, groups = formula_groups(a), g = h / (a->heads / groups);
   double rounding = 8 * formula_eps * sqrt((double)count);
@@ -245,14 +250,15 @@ static inline void formula_row_out(formula *f, const alibi_attention *a, int64_t
     const float *v = formula_place(&a->v, groups, d, pairs[p].key, g);
     for (int c = 0; c < d; c++) {
       double size = fabs((double)v[c]);
-      f->out.slack[at + c] += pairs[p].weight * (pairs[p].slack * (size + fabs(f->out.value[at + c])) + rounding * size);
+      f->out.slack[at + c] +=
+          pairs[p].weight * (pairs[p].slack * (size + fabs(f->out.value[at + c])) + rounding * size);
     }
   }
 }
 
 /* The gradients of sum(out * dout) that come from one row. */
-static inline void formula_row_back(formula *f, const alibi_attention *a, int64_t i, int h, const formula_pair *pairs,
-                                    size_t count, double lse_slack)
+static inline void formula_row_back(formula *f, const alibi_attention *a, int64_t i, int h,
+                                    const formula_pair *pairs, size_t count, double lse_slack)
 {
   int d = a->head_size, groups = formula_groups(a), g = h / (a->heads / groups);
   double eps = formula_eps, scale = formula_scale(a), delta = 0, delta_slack = 0;
@@ -268,7 +274,8 @@ static inline void formula_row_back(formula *f, const alibi_attention *a, int64_
     const float *k = formula_place(&a->k, groups, d, p->key, g), *v = formula_place(&a->v, groups, d, p->key, g);
     double magnitudes, dp = formula_dot(f, dout, v, d, &magnitudes), loose = p->slack + lse_slack;
     double ds = p->weight * (dp - delta);
-    double slack = p->weight * (loose * fabs(dp - delta) + 4 * eps * magnitudes + delta_slack + 2 * eps * (fabs(dp) + fabs(delta)));
+    double slack = p->weight * (loose * fabs(dp - delta) + 4 * eps * magnitudes + delta_slack +
+                                2 * eps * (fabs(dp) + fabs(delta)));
     double inner = ds * p->factor * p->bend * scale;
     double inner_slack = fabs(p->factor * scale) * (slack * p->bend + 8 * eps * fabs(ds));
     for (int c = 0; c < d; c++) {

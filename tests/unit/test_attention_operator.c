@@ -1,6 +1,6 @@
 /* The public attention operator, forward: every option and every pair of options against the formula, what a call
- * reports, what it must not read, and the promises about bits.  Its decoding: test_attention_decode.c; its gradients:
- * tests/gradient/test_attention_gradients.c; bad input: test_attention_input.c. */
+ * reports, what it must not read, and the promises about bits.  Its decoding: test_attention_decode.c; its
+ * gradients: tests/gradient/test_attention_gradients.c; bad input: test_attention_input.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +14,7 @@
 #include "unit/attention_call.h"
 
 static alibi_context *context;
+static int64_t pairs_skipped;
 
 /* ---- the formula ---- */
 
@@ -21,9 +22,11 @@ static void expect_report(const call *c, const formula *f)
 {
   const alibi_attention_report *r = &c->report;
   if (r->pairs_visible != f->pairs_visible)
-    fail_msg("%s: expected %lld visible pairs, found %lld", call_name, (long long)f->pairs_visible, (long long)r->pairs_visible);
+    fail_msg("%s: expected %lld visible pairs, found %lld", call_name, (long long)f->pairs_visible,
+             (long long)r->pairs_visible);
   if (r->pairs_visited != f->pairs_visited)
-    fail_msg("%s: expected %lld visited pairs, found %lld", call_name, (long long)f->pairs_visited, (long long)r->pairs_visited);
+    fail_msg("%s: expected %lld visited pairs, found %lld", call_name, (long long)f->pairs_visited,
+             (long long)r->pairs_visited);
   assert_true(r->blocks_visited <= r->blocks_visible);
   assert_true((r->blocks_visible == 0) == (r->pairs_visible == 0));
   assert_true((r->blocks_visited == 0) == (r->pairs_visited == 0));
@@ -33,10 +36,29 @@ static void expect_report(const call *c, const formula *f)
   assert_true(r->skipped <= c->a.tolerance * (1 + 1e-6));
 }
 
-/* Dense, then with skipping: what a row visited is exactly what it shows, and the bound holds. */
+/* What a row visited is exactly what it shows, and the bound holds. */
+static void skipping_is_the_formula(const call_options *o)
+{
+  call *c = call_new(o);
+  call_forward(context, c);
+  formula visited = formula_of(NULL, c->a.visited), all = formula_of(NULL, NULL);
+  formula_run(&c->a, &visited);
+  call_expect("out", &c->out, NULL, &visited.out, 0);
+  call_expect_row("lse", c->a.lse, NULL, &visited.lse, o->heads);
+  expect_report(c, &visited);
+  pairs_skipped += visited.pairs_visible - visited.pairs_visited;
+  if (o->seed % 4 == 0) {
+    formula_run(&c->a, &all);
+    call_expect("out with skipping", &c->out, NULL, &all.out, c->report.bound * call_largest(&c->v));
+  }
+  formula_free(&visited);
+  formula_free(&all);
+}
+
+/* Dense, then with skipping. */
 static void forward_is_the_formula(const call_options *o)
 {
-  call *dense = call_new(o), *c;
+  call *dense = call_new(o);
   float *before = call_copy(dense->out.buffer, dense->out.floats, sizeof *before);
   formula all = formula_of(NULL, NULL);
   call_forward(context, dense);
@@ -47,35 +69,30 @@ static void forward_is_the_formula(const call_options *o)
   expect_report(dense, &all);
   assert_true(dense->report.skipped == 0 && dense->report.bound == 0);
   assert_int_equal(dense->report.blocks_visited, dense->report.blocks_visible);
-  formula seen = formula_of(NULL, dense->a.visited);
-  formula_run(&dense->a, &seen);
-  assert_true(seen.unvisited == 0);
-
-  call_options skipping = *o;
-  skipping.tolerance = o->seed % 2 ? ALIBI_TOLERANCE : 1e-3;
-  c = call_new(&skipping);
-  call_forward(context, c);
-  formula visited = formula_of(NULL, c->a.visited);
-  formula_run(&c->a, &visited);
-  call_expect("out", &c->out, NULL, &visited.out, 0);
-  call_expect_row("lse", c->a.lse, NULL, &visited.lse, o->heads);
-  call_expect("out with skipping", &c->out, NULL, &all.out, c->report.bound * call_largest(&c->v));
-  expect_report(c, &visited);
   formula_free(&all);
-  formula_free(&seen);
-  formula_free(&visited);
+  if (o->seed % 4 == 0) {
+    all = formula_of(NULL, dense->a.visited);
+    formula_run(&dense->a, &all);
+    assert_true(all.unvisited == 0);
+    formula_free(&all);
+  }
+  if (!call_skips(context)) return;
+  call_options longer = call_stretched(o, o->seed % 2 ? ALIBI_TOLERANCE : 1e-3);
+  skipping_is_the_formula(&longer);
 }
 
 static void every_pair_of_options(void **unused)
 {
   (void)unused;
+  pairs_skipped = 0;
   call_for_every_pair(call_defaults(), forward_is_the_formula);
+  assert_true(pairs_skipped > 0 || !call_skips(context));
 }
 
 static void three_and_more_options(void **unused)
 {
   (void)unused;
-  for (uint64_t seed = 0; seed < 60; seed++) {
+  for (uint64_t seed = 0; seed < 40; seed++) {
     call_options o = call_defaults();
     size_t count = sizeof call_every_option / sizeof call_every_option[0];
     bool taken[16] = {false};
@@ -127,6 +144,8 @@ static void every_instruction_set(void **unused)
       call_options o = call_defaults();
       o.seed = i;
       o.size = i % 2 ? 17 : 32;
+      o.heads = 2;
+      o.queries = o.keys = 80;
       call_every_option[i].set(&o);
       snprintf(call_name, sizeof call_name, "%s, %s", names[n], call_every_option[i].name);
       forward_is_the_formula(&o);
@@ -146,9 +165,11 @@ static void expect_nothing_seen(const call *c, int64_t from, int64_t to)
     for (int h = 0; h < c->a.heads; h++) {
       for (int channel = 0; channel < c->a.head_size; channel++)
         if (call_at(&c->out, r, h)[channel] != 0)
-          fail_msg("%s: row %lld sees no key: expected 0, found %g", call_name, (long long)r, (double)call_at(&c->out, r, h)[channel]);
+          fail_msg("%s: row %lld sees no key: expected 0, found %g", call_name, (long long)r,
+                   (double)call_at(&c->out, r, h)[channel]);
       float lse = c->a.lse[r * c->a.heads + h];
-      if (!isinf(lse) || lse > 0) fail_msg("%s: row %lld sees no key: expected -inf, found %g", call_name, (long long)r, (double)lse);
+      if (!isinf(lse) || lse > 0)
+        fail_msg("%s: row %lld sees no key: expected -inf, found %g", call_name, (long long)r, (double)lse);
       const int32_t *visited = c->a.visited + (r * c->a.heads + h) * 2;
       assert_true(visited[0] >= visited[1]);
     }
@@ -226,7 +247,7 @@ static int64_t spoil_unseen(call *c)
 
 static void unseen_cells(const call_options *o, bool expect_some)
 {
-  call_options skipping = *o;
+  call_options skipping = call_stretched(o, ALIBI_TOLERANCE);
   call *clean = call_new(o), *spoiled = call_new(o);
   int64_t count = spoil_unseen(spoiled);
   assert_true(!expect_some || count > 0);
@@ -234,16 +255,20 @@ static void unseen_cells(const call_options *o, bool expect_some)
   call_forward(context, spoiled);
   call_same("out", spoiled->out.buffer, clean->out.buffer, clean->out.floats * sizeof(float));
   call_same("lse", spoiled->a.lse, clean->a.lse, (size_t)(clean->a.queries * o->heads) * sizeof(float));
-  skipping.tolerance = ALIBI_TOLERANCE;
+  clean = call_new(&skipping);
   spoiled = call_new(&skipping);
   spoil_unseen(spoiled);
+  call_forward(context, clean);
   call_forward(context, spoiled);
-  formula f = formula_of(NULL, spoiled->a.visited);
-  formula_run(&spoiled->a, &f);
-  call_expect("out", &spoiled->out, NULL, &f.out, 0);
-  call_expect_row("lse", spoiled->a.lse, NULL, &f.lse, o->heads);
-  assert_true(f.unvisited <= spoiled->report.skipped);
-  formula_free(&f);
+  double largest = call_largest(&clean->out), bound = clean->report.bound + spoiled->report.bound + 1e-5;
+  for (int64_t r = 0; r < clean->a.queries; r++)
+    for (int h = 0; h < o->heads; h++) {
+      for (int c = 0; c < o->size; c++)
+        call_close("out", r, h, c, (double)call_at(&spoiled->out, r, h)[c], (double)call_at(&clean->out, r, h)[c],
+                   bound * largest);
+      double lse = (double)clean->a.lse[r * o->heads + h];
+      call_close("lse", r, h, 0, (double)spoiled->a.lse[r * o->heads + h], lse, bound * (1 + fabs(lse)));
+    }
 }
 
 static void unseen_cells_of_a_pair(const call_options *o)
@@ -276,21 +301,24 @@ static void later_keys_leave_earlier_rows_alone(void **unused)
 {
   (void)unused;
   for (int tolerance = 0; tolerance < 2; tolerance++)
-    for (int64_t key = 0; key < 140; key += 23) {
+    for (int64_t key = 0; key < 400; key += 57) {
       call_options o = call_defaults();
       snprintf(call_name, sizeof call_name, "key %lld, tolerance %d", (long long)key, tolerance);
       o.tolerance = tolerance ? ALIBI_TOLERANCE : 0;
       o.slopes = call_steep;
+      o.queries = o.keys = 400;
       call *clean = call_new(&o), *spoiled = call_new(&o);
-      for (int h = 0; h < o.heads; h++) call_at(&spoiled->k, key, h)[2] = call_at(&spoiled->v, key, h)[5] = NAN;
+      for (int h = 0; h < o.heads; h++) call_at(&spoiled->k, key, h)[2] = call_at(&spoiled->v, key, h)[4] = NAN;
       call_forward(context, clean);
       call_forward(context, spoiled);
       call_same_rows("out", &spoiled->out, 0, &clean->out, 0, key);
       call_same("lse", spoiled->a.lse, clean->a.lse, (size_t)(key * o.heads) * sizeof(float));
-      assert_true(isnan(call_at(&spoiled->out, key, 0)[5]));
+      assert_true(isnan(call_at(&spoiled->out, key, 0)[4]));
       call_free_all();
     }
 }
+
+static const int64_t long_lengths[] = {330, 1, 400, 64};
 
 static void another_document_is_never_read(void **unused)
 {
@@ -300,16 +328,18 @@ static void another_document_is_never_read(void **unused)
       call_options o = call_defaults();
       snprintf(call_name, sizeof call_name, "bias %d, document %d", kind, n);
       o.sequences = 4;
-      o.query_lengths = o.key_lengths = call_lengths;
+      o.query_lengths = o.key_lengths = long_lengths;
       o.bias = (alibi_bias_kind)kind;
       o.both_sides = n % 2;
+      o.slopes = call_steep;
       o.tolerance = ALIBI_TOLERANCE;
       call *clean = call_new(&o), *spoiled = call_new(&o);
       int64_t from = clean->a.key_starts[n], to = clean->a.key_starts[n + 1];
       for (int64_t r = 0; r < clean->a.keys; r++)
         for (int h = 0; h < o.heads && (r < from || r >= to); h++)
           for (int channel = 0; channel < o.size; channel++)
-            call_at(&spoiled->q, r, h)[channel] = call_at(&spoiled->k, r, h)[channel] = call_at(&spoiled->v, r, h)[channel] = NAN;
+            call_at(&spoiled->q, r, h)[channel] = call_at(&spoiled->k, r, h)[channel] =
+                call_at(&spoiled->v, r, h)[channel] = NAN;
       call_forward(context, clean);
       call_forward(context, spoiled);
       call_same_rows("out", &spoiled->out, from, &clean->out, from, to - from);
@@ -327,7 +357,7 @@ static call_options skipping_defaults(alibi_bias_kind kind)
   o.bias = kind;
   o.slopes = call_steep;
   o.tolerance = ALIBI_TOLERANCE;
-  o.queries = o.keys = 200;
+  o.queries = o.keys = 450;
   return o;
 }
 
@@ -356,16 +386,17 @@ static void a_row_has_the_same_bits_in_any_company(void **unused)
     for (int variant = 0; variant < 3; variant++)
       for (size_t s = 0; s < 4; s++) {
         call_options o = skipping_defaults(kinds[kind]);
-        snprintf(call_name, sizeof call_name, "bias %d, variant %d, chunks of %lld", (int)o.bias, variant, (long long)chunks[s]);
+        snprintf(call_name, sizeof call_name, "bias %d, variant %d, chunks of %lld", (int)o.bias, variant,
+                 (long long)chunks[s]);
         o.window = variant == 1 ? 77 : 0;
         o.both_sides = variant == 2;
         call *whole = call_new(&o), *c = call_new(&o);
         call_forward(context, whole);
-        for (int64_t from = 0; from < o.queries; from += chunks[s]) {
+        for (int64_t from = 0; from < o.queries; from += chunks[s] == 1 ? 13 : chunks[s]) {
           int64_t count = o.queries - from < chunks[s] ? o.queries - from : chunks[s];
           run_part(c, whole, from, count, o.both_sides ? o.keys : from + count);
+          call_same_rows("out", &c->out, from, &whole->out, from, count);
         }
-        call_same("out", c->out.buffer, whole->out.buffer, whole->out.floats * sizeof(float));
         call_free_all();
       }
 }
@@ -373,7 +404,7 @@ static void a_row_has_the_same_bits_in_any_company(void **unused)
 static void packed_documents_have_the_bits_of_one_by_one(void **unused)
 {
   (void)unused;
-  static const int64_t lengths[] = {130, 1, 0, 64, 77};
+  static const int64_t lengths[] = {400, 1, 0, 330, 77};
   for (int kind = ALIBI_BIAS_NONE; kind <= ALIBI_BIAS_DISTANCE; kind++)
     for (int sides = 0; sides < 2; sides++) {
       call_options o = skipping_defaults((alibi_bias_kind)kind);
@@ -436,17 +467,21 @@ static void a_slice_of_the_heads_has_the_bits_of_the_whole(void **unused)
       for (int64_t r = 0; r < a->queries; r++)
         for (int h = 0; h < heads; h++) {
           const float *found = call_at(&part->out, r, h);
-          const float *expected = h >= 4 && h < 7 ? call_at(&whole->out, r, h) : untouched + (found - part->out.buffer);
+          const float *expected =
+              h >= 4 && h < 7 ? call_at(&whole->out, r, h) : untouched + (found - part->out.buffer);
           call_same("heads", found, expected, (size_t)o.size * sizeof(float));
         }
       call_free_all();
     }
 }
 
+/* Positions lie within this. */
+#define FAR (INT64_C(1) << 53)
+
 static void only_distances_of_positions_count(void **unused)
 {
   (void)unused;
-  static const int64_t shifts[] = {1, -1000, INT64_C(1) << 40, -(INT64_C(1) << 62), INT64_C(1) << 62};
+  static const int64_t shifts[] = {1, -1000, INT64_C(1) << 40, 2000 - FAR, FAR - 2000};
   for (int kind = ALIBI_BIAS_NONE; kind <= ALIBI_BIAS_DISTANCE; kind++) {
     call_options o = skipping_defaults((alibi_bias_kind)kind);
     o.positions = true;
@@ -464,11 +499,43 @@ static void only_distances_of_positions_count(void **unused)
   }
 }
 
-/* Every query and every key at the end of what an integer holds; windows wider than any distance. */
+/* A few first tokens, then the text from far away: as where a window slides and its first keys stay. */
+static void positions_may_jump_within_a_block(void **unused)
+{
+  (void)unused;
+  static const int64_t jumps[] = {1000, 100000, INT64_C(1) << 30, INT64_C(1) << 40};
+  static const float slopes[] = {0.3f, 0.07f, 0.011f, 0.001f};
+  for (size_t n = 0; n < sizeof jumps / sizeof jumps[0]; n++)
+    for (int sides = 0; sides < 2; sides++)
+      for (int at = 4; at < 100; at += 30) {
+        call_options o = call_defaults();
+        snprintf(call_name, sizeof call_name, "a jump of %lld at key %d, sides %d", (long long)jumps[n], at,
+                 sides);
+        o.queries = 40;
+        o.keys = 150;
+        o.both_sides = sides;
+        o.slopes = slopes;
+        call *c = call_new(&o);
+        int64_t *queries = call_memory(40, sizeof *queries), *keys = call_memory(150, sizeof *keys);
+        for (int64_t j = 0; j < 150; j++) keys[j] = j + (j >= at ? jumps[n] : 0);
+        for (int64_t r = 0; r < 40; r++) queries[r] = r < 2 ? r : jumps[n] + 108 + r;
+        c->a.query_positions = queries;
+        c->a.key_positions = keys;
+        formula f = formula_of(NULL, NULL);
+        formula_run(&c->a, &f);
+        call_forward(context, c);
+        call_expect("out", &c->out, NULL, &f.out, 0);
+        call_expect_row("lse", c->a.lse, NULL, &f.lse, o.heads);
+        formula_free(&f);
+        call_free_all();
+      }
+}
+
+/* Every query and every key at the end of what positions may be; windows wider than any distance. */
 static void extreme_positions_and_windows(void **unused)
 {
   (void)unused;
-  static const int64_t windows[] = {0, INT64_MAX, INT64_MAX - 1, INT64_C(1) << 62};
+  static const int64_t windows[] = {0, 70, INT64_C(1) << 40, FAR - 1};
   for (size_t w = 0; w < 4; w++)
     for (int sides = 0; sides < 2; sides++) {
       call_options o = call_defaults();
@@ -482,8 +549,8 @@ static void extreme_positions_and_windows(void **unused)
       call_same("out", c->out.buffer, plain->out.buffer, plain->out.floats * sizeof(float));
       int64_t *top = call_memory(70, sizeof *top), *bottom = call_memory(70, sizeof *bottom);
       for (int64_t r = 0; r < 70; r++) {
-        top[r] = INT64_MAX - 69 + r;
-        bottom[r] = INT64_MIN + r;
+        top[r] = FAR - 70 + r;
+        bottom[r] = 1 - FAR + r;
       }
       c->a.query_positions = c->a.key_positions = top;
       call_forward(context, c);
@@ -524,7 +591,8 @@ static void a_finite_bias_is_a_bias(void **unused)
   for (int64_t e = 0; e < o.keys * o.heads; e++) offsets[e] = -1e30f;
   c->a.bias.offsets = offsets;
   call_forward(context, c);
-  for (int64_t r = 0; r < o.queries; r++) assert_true(c->a.lse[r * o.heads] < -9e29f && isfinite(c->a.lse[r * o.heads]));
+  for (int64_t r = 0; r < o.queries; r++)
+    assert_true(c->a.lse[r * o.heads] < -9e29f && isfinite(c->a.lse[r * o.heads]));
   call_same("the first row", call_at(&c->out, 0, 1), call_at(&c->v, 0, 1), (size_t)o.size * sizeof(float));
   call_free_all();
 }
@@ -551,10 +619,12 @@ static call *long_text(double tolerance, alibi_bias_kind kind, bool both_sides)
 static void a_long_text_is_not_visited_whole(void **unused)
 {
   (void)unused;
+  if (!call_skips(context)) return;
   for (int sides = 0; sides < 2; sides++)
     for (int kind = ALIBI_BIAS_SLOPE; kind <= ALIBI_BIAS_DISTANCE; kind++) {
       snprintf(call_name, sizeof call_name, "a long text, bias %d, sides %d", kind, sides);
-      call *dense = long_text(0, (alibi_bias_kind)kind, sides), *c = long_text(ALIBI_TOLERANCE, (alibi_bias_kind)kind, sides);
+      call *dense = long_text(0, (alibi_bias_kind)kind, sides),
+           *c = long_text(ALIBI_TOLERANCE, (alibi_bias_kind)kind, sides);
       const alibi_attention_report *r = &c->report;
       assert_int_equal(dense->report.pairs_visited, dense->report.pairs_visible);
       assert_int_equal(dense->report.blocks_visited, dense->report.blocks_visible);
@@ -566,8 +636,7 @@ static void a_long_text_is_not_visited_whole(void **unused)
       formula visited = formula_of(NULL, c->a.visited), all = formula_of(NULL, NULL);
       formula_run(&c->a, &visited);
       formula_run(&dense->a, &all);
-      assert_true(visited.unvisited <= r->skipped);
-      assert_int_equal(visited.pairs_visited, r->pairs_visited);
+      expect_report(c, &visited);
       call_expect("out", &dense->out, NULL, &all.out, 0);
       call_expect("out with skipping", &c->out, NULL, &all.out, r->bound * call_largest(&c->v));
       formula_free(&visited);
@@ -584,6 +653,7 @@ static void twice_the_text_is_no_more_work(void **unused)
   (void)unused;
   static const float slopes[] = {2, 0.5f};
   int64_t visited[2];
+  if (!call_skips(context)) return;
   for (int n = 0; n < 2; n++) {
     call_options o = call_defaults();
     o.heads = 2;
@@ -605,7 +675,7 @@ static void blocks_are_counted_as_drawn(void **unused)
   static const struct {
     int64_t queries, keys, window, blocks;
     bool both_sides;
-  } cases[] = {{128, 128, 0, 3, false}, {128, 128, 0, 4, true},  {65, 65, 0, 3, false}, {1, 1, 0, 1, false},
+  } cases[] = {{128, 128, 0, 3, false}, {128, 128, 0, 4, true},  {65, 65, 0, 3, false},   {1, 1, 0, 1, false},
                {64, 192, 0, 3, false},  {256, 256, 1, 4, false}, {256, 256, 65, 7, false}};
   for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
     call_options o = call_defaults();
@@ -629,7 +699,8 @@ static void blocks_are_counted_as_drawn(void **unused)
 
 static void scratch_of_the_caller(const call_options *o)
 {
-  call *own = call_new(o), *given = call_new(o);
+  call_options longer = call_stretched(o, ALIBI_TOLERANCE);
+  call *own = call_new(&longer), *given = call_new(&longer);
   size_t bytes = 0;
   call_forward(context, own);
   assert_int_equal(alibi_attention_forward_scratch(context, &given->a, &bytes, &call_error), ALIBI_OK);
@@ -650,9 +721,7 @@ static void scratch_of_the_caller(const call_options *o)
 static void scratch(void **unused)
 {
   (void)unused;
-  call_options o = call_defaults();
-  o.tolerance = ALIBI_TOLERANCE;
-  call_for_every_pair(o, scratch_of_the_caller);
+  call_for_every_pair(call_defaults(), scratch_of_the_caller);
 }
 
 static void scratch_grows_by_four_floats_a_row_and_head(void **unused)
@@ -673,7 +742,8 @@ static void scratch_grows_by_four_floats_a_row_and_head(void **unused)
     }
     size_t most = 4 * sizeof(float) * 2 * 2048;
     if (bytes[1] > bytes[0] + most)
-      fail_msg("%s: 2048 rows of 2 heads more: expected at most %zu bytes more, found %zu", call_name, most, bytes[1] - bytes[0]);
+      fail_msg("%s: 2048 rows of 2 heads more: expected at most %zu bytes more, found %zu", call_name, most,
+               bytes[1] - bytes[0]);
   }
 }
 
@@ -706,6 +776,7 @@ int main(void)
       cmocka_unit_test(packed_documents_have_the_bits_of_one_by_one),
       cmocka_unit_test(a_slice_of_the_heads_has_the_bits_of_the_whole),
       cmocka_unit_test(only_distances_of_positions_count),
+      cmocka_unit_test(positions_may_jump_within_a_block),
       cmocka_unit_test(extreme_positions_and_windows),
       cmocka_unit_test(what_is_not_wanted_may_be_null),
       cmocka_unit_test(a_finite_bias_is_a_bias),
