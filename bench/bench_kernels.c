@@ -61,13 +61,13 @@ static void attention_backward(void *user)
 {
   kernels_case *k = user;
   attention_head h = head_of(k);
-  size_t blocks = (h.keys + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+  size_t most = k->t->attention_span(h.head_size), blocks = (h.keys + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
   k->t->attention_delta(&h, 0, h.queries, (float *)h.delta);
-  for (size_t block = 0; block < blocks; block++) {
-    k->t->attention_open(&h, block, k->scratch);
-    for (size_t tile = block; tile < blocks; tile++)
-      if (k->t->attention_meet(&h, block, tile, k->scratch)) k->t->attention_give(&h, block, tile, k->scratch);
-    k->t->attention_close(&h, block, k->scratch);
+  for (size_t span = 0; span * most < blocks; span++) {
+    k->t->attention_open(&h, span, k->scratch);
+    for (size_t tile = span * most; tile < blocks; tile++)
+      if (k->t->attention_meet(&h, span, tile, k->scratch)) k->t->attention_give(&h, span, tile, k->scratch);
+    k->t->attention_close(&h, span, k->scratch);
   }
 }
 

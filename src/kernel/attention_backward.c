@@ -1,37 +1,69 @@
-/* Attention of one head, backward, by key blocks: the weights are made anew from the log-sum-exp,
+/* Attention of one head, backward, by spans of key blocks: the weights are made anew from the log-sum-exp,
  *   P = exp(S - lse),  dV += P^T dO,  dS = P (dO V^T - delta),  dQ += dS K,  dK += dS^T Q
- * (Dao et al., FlashAttention, 2022).  A block's own gradients stay in the scratch from open to close; what several
- * blocks add to, `give` adds by itself, so that the caller decides the order.  Exactly the pairs that forward visited are
+ * (Dao et al., FlashAttention, 2022).  A span's own gradients stay in the scratch from open to close; what several
+ * spans add to, `give` adds by itself, so that the caller decides the order.  Exactly the pairs that forward visited are
  * met. */
-#include "kernel/attention_tile.h"
+#include "kernel/attention_stop.h"
 #include "kernel/tables.h"
 
 enum { STRIP = 2 * BLOCK - 1 }; /* distances between a tile and a block */
 
+/* One block of the span, from open to close. */
+typedef struct backward_block {
+  float *turned_keys, *turned_values, *keys, *dk, *dv; /* [d, BLOCK] twice, [BLOCK, padded d] */
+  float *steep, *capped;                               /* [BLOCK, BLOCK] of the tile met last, for give */
+  float *places, *strip;
+  size_t start, rows;                                  /* keys of the head */
+  bool finite;
+  meeting m;
+} backward_block;
+
+/* The blocks, and the tile that they meet. */
 typedef struct backward_tile {
-  float *turned_keys, *turned_values, *keys, *q, *dout, *dq, *dk, *dv;
-  float *weights, *ds, *steep, *capped; /* [BLOCK, BLOCK] */
-  float *places, *strip, *finite;
+  float *q, *dout, *dq;  /* [BLOCK, padded d] */
+  float *weights, *ds;   /* [BLOCK, BLOCK] */
+  backward_block *blocks;
+  size_t count;
 } backward_tile;
 
-static backward_tile backward_layout(size_t head_size, float *scratch)
+size_t KERNEL(attention_span)(size_t head_size)
 {
-  size_t width = padded(head_size);
-  return (backward_tile){.turned_keys = take(&scratch, BLOCK * width),
-                         .turned_values = take(&scratch, BLOCK * width),
-                         .keys = take(&scratch, BLOCK * width),
-                         .q = take(&scratch, BLOCK * width),
-                         .dout = take(&scratch, BLOCK * width),
-                         .dq = take(&scratch, BLOCK * width),
-                         .dk = take(&scratch, BLOCK * width),
-                         .dv = take(&scratch, BLOCK * width),
-                         .weights = take(&scratch, BLOCK * BLOCK),
-                         .ds = take(&scratch, BLOCK * BLOCK),
-                         .steep = take(&scratch, BLOCK * BLOCK),
-                         .capped = take(&scratch, BLOCK * BLOCK),
-                         .places = take(&scratch, BLOCK),
-                         .strip = take(&scratch, 2 * BLOCK),
-                         .finite = take(&scratch, 1)};
+  return head_size <= 64 ? ATTENTION_SPAN : ATTENTION_SPAN / 2; /* they should fit into the second-level cache */
+}
+
+enum { BLOCKS_FLOATS = (ATTENTION_SPAN * sizeof(backward_block) + 63) / 64 * 16 };
+
+static size_t backward_floats(size_t head_size)
+{
+  size_t width = padded(head_size), tile = BLOCK * BLOCK;
+  return BLOCKS_FLOATS + 3 * BLOCK * width + 2 * tile +
+         KERNEL(attention_span)(head_size) * (5 * BLOCK * width + 2 * tile + 3 * BLOCK);
+}
+
+static backward_tile backward_layout(const attention_head *h, size_t span, float *scratch)
+{
+  size_t width = padded(h->head_size), most = KERNEL(attention_span)(h->head_size);
+  backward_tile t = {.blocks = (backward_block *)(void *)take(&scratch, BLOCKS_FLOATS)};
+  t.q = take(&scratch, BLOCK * width);
+  t.dout = take(&scratch, BLOCK * width);
+  t.dq = take(&scratch, BLOCK * width);
+  t.weights = take(&scratch, BLOCK * BLOCK);
+  t.ds = take(&scratch, BLOCK * BLOCK);
+  for (size_t i = 0; i < most; i++) {
+    size_t start = (span * most + i) * BLOCK;
+    backward_block *b = &t.blocks[i];
+    if (start >= h->keys) break;
+    t.count++;
+    b->start = start;
+    b->rows = h->keys - start < BLOCK ? h->keys - start : BLOCK;
+    float **wide[] = {&b->turned_keys, &b->turned_values, &b->keys, &b->dk, &b->dv};
+    for (size_t k = 0; k < sizeof wide / sizeof wide[0]; k++) *wide[k] = take(&scratch, BLOCK * width);
+    b->steep = take(&scratch, BLOCK * BLOCK);
+    b->capped = take(&scratch, BLOCK * BLOCK);
+    b->places = take(&scratch, BLOCK);
+    b->strip = take(&scratch, 2 * BLOCK);
+  }
+  return t;
 }
 
 static size_t rows_from(size_t start, size_t rows)
@@ -57,36 +89,43 @@ void KERNEL(attention_delta)(const attention_head *h, size_t from, size_t to, fl
   }
 }
 
-void KERNEL(attention_open)(const attention_head *h, size_t block, float *scratch)
+void KERNEL(attention_open)(const attention_head *h, size_t span, float *scratch)
 {
-  backward_tile t = backward_layout(h->head_size, scratch);
-  size_t d = h->head_size, width = padded(d), start = block * BLOCK, rows = rows_from(start, h->keys);
-  turn_block(rows, d, h->k + start * h->k_stride, h->k_stride, t.turned_keys);
-  turn_block(rows, d, h->v + start * h->v_stride, h->v_stride, t.turned_values);
-  copy_rows(rows, d, h->k + start * h->k_stride, h->k_stride, t.keys);
-  zero(t.dk, rows * width);
-  zero(t.dv, rows * width);
-  count_places(t.places);
-  fill_places(h, start, rows, t.places);
-  *t.finite = all_finite(rows, width, t.keys, width);
+  backward_tile t = backward_layout(h, span, scratch);
+  size_t d = h->head_size, width = padded(d);
+  for (size_t i = 0; i < t.count; i++) {
+    backward_block *b = &t.blocks[i];
+    turn_block(b->rows, d, h->k + b->start * h->k_stride, h->k_stride, b->turned_keys);
+    turn_block(b->rows, d, h->v + b->start * h->v_stride, h->v_stride, b->turned_values);
+    copy_rows(b->rows, d, h->k + b->start * h->k_stride, h->k_stride, b->keys);
+    zero(b->dk, b->rows * width);
+    zero(b->dv, b->rows * width);
+    count_places(b->places);
+    fill_places(h, b->start, b->rows, b->places);
+    b->finite = all_finite(b->rows, width, b->keys, width);
+  }
 }
 
-void KERNEL(attention_close)(const attention_head *h, size_t block, float *scratch)
+void KERNEL(attention_close)(const attention_head *h, size_t span, float *scratch)
 {
-  backward_tile t = backward_layout(h->head_size, scratch);
-  size_t start = block * BLOCK, rows = rows_from(start, h->keys);
-  add_rows(rows, h->head_size, t.dk, h->dk + start * h->dk_stride, h->dk_stride);
-  add_rows(rows, h->head_size, t.dv, h->dv + start * h->dv_stride, h->dv_stride);
+  backward_tile t = backward_layout(h, span, scratch);
+  for (size_t i = 0; i < t.count; i++) {
+    const backward_block *b = &t.blocks[i];
+    add_rows(b->rows, h->head_size, b->dk, h->dk + b->start * h->dk_stride, h->dk_stride);
+    add_rows(b->rows, h->head_size, b->dv, h->dv + b->start * h->dv_stride, h->dv_stride);
+  }
 }
 
-/* What the tile's rows see of the block and have visited. */
-static void backward_see(const attention_head *h, meeting *m, size_t r0, size_t block)
+/* What the tile's rows see of a block and have visited. */
+static void backward_see(const attention_head *h, backward_block *b, size_t r0)
 {
-  meeting_start(m, rows_from(r0, h->queries), rows_from(block * BLOCK, h->keys));
+  meeting *m = &b->m;
+  int64_t block = (int64_t)(b->start / BLOCK);
+  meeting_start(m, rows_from(r0, h->queries), b->rows);
   for (size_t r = 0; r < m->rows; r++) {
     const int32_t *visited = h->visited ? h->visited + 2 * (r0 + r) * h->row_stride : NULL;
-    bool skipped = visited && ((int64_t)block < visited[0] || (int64_t)block >= visited[1]);
-    meeting_row(m, r, skipped ? (attention_range){0, 0} : keys_seen(h, r0 + r), block * BLOCK);
+    bool skipped = visited && (block < visited[0] || block >= visited[1]);
+    meeting_row(m, r, skipped ? (attention_range){0, 0} : keys_seen(h, r0 + r), b->start);
   }
 }
 
@@ -94,13 +133,14 @@ static void backward_see(const attention_head *h, meeting *m, size_t r0, size_t 
  * ds * steep.  What the slope's gradient needs goes to sum and moment: of ds, and of ds times the place (TWO_SIDED: the
  * distance). */
 INLINE void backward_row(const score_kind kind, const bool whole, const bool sloped, const attention_head *h,
-                         const backward_tile *t, const meeting *m, size_t r, size_t r0, int64_t distance, vf *sum,
-                         vf *moment)
+                         const backward_tile *t, const backward_block *b, size_t r, size_t r0, int64_t distance,
+                         vf *sum, vf *moment)
 {
-  score_row row = score_row_of(kind, h, m, r, distance, t->places);
+  const meeting *m = &b->m;
+  score_row row = score_row_of(kind, h, m, r, distance, b->places);
   float *p = t->weights + r * BLOCK, *ds = t->ds + r * BLOCK;
   float lse = h->lse[(r0 + r) * h->row_stride], delta = h->delta[(r0 + r) * h->row_stride];
-  float *strip = kind == SCORE_TABLE && h->table_grad ? t->strip + BLOCK - 1 - r : NULL;
+  float *strip = kind == SCORE_TABLE && h->table_grad ? b->strip + BLOCK - 1 - r : NULL;
   for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
     vf weight = vf_exp(score_at(kind, whole, &row, vf_load(p + v), v) - lse);
     vf slope = weight * (vf_load(ds + v) - delta);
@@ -112,7 +152,7 @@ INLINE void backward_row(const score_kind kind, const bool whole, const bool slo
     vf_store(p + v, weight);
     vf_store(ds + v, kind == SCORE_READY ? slope : slope * row.scale);
     if (sloped) {
-      vf place = vf_load(t->places + v);
+      vf place = vf_load(b->places + v);
       *sum += slope;
       *moment = vf_fma(slope, kind == SCORE_TWO_SIDED ? vf_abs(row.near - place) : place, *moment);
     }
@@ -136,17 +176,18 @@ static void add_slope(const attention_head *h, score_kind kind, const meeting *m
 }
 
 #define BACKWARD_KIND(kind, sloped)                                                                          \
-  static void backward_##kind##_##sloped(const attention_head *h, const backward_tile *t, const meeting *m,  \
-                                         size_t r0, int64_t block_position)                                  \
+  static void backward_##kind##_##sloped(const attention_head *h, const backward_tile *t,                    \
+                                         const backward_block *b, size_t r0)                                 \
   {                                                                                                          \
-    for (size_t r = 0; r < m->rows; r++) {                                                                   \
+    int64_t position = key_position(h, b->start);                                                            \
+    for (size_t r = 0; r < b->m.rows; r++) {                                                                 \
       vf sum = {0}, moment = {0};                                                                            \
-      int64_t distance = query_position(h, r0 + r) - block_position;                                         \
-      if (m->whole)                                                                                          \
-        backward_row(kind, true, sloped, h, t, m, r, r0, distance, &sum, &moment);                           \
+      int64_t distance = query_position(h, r0 + r) - position;                                               \
+      if (b->m.whole)                                                                                        \
+        backward_row(kind, true, sloped, h, t, b, r, r0, distance, &sum, &moment);                           \
       else                                                                                                   \
-        backward_row(kind, false, sloped, h, t, m, r, r0, distance, &sum, &moment);                          \
-      if (sloped) add_slope(h, kind, m, r, distance, sum, moment);                                           \
+        backward_row(kind, false, sloped, h, t, b, r, r0, distance, &sum, &moment);                          \
+      if (sloped) add_slope(h, kind, &b->m, r, distance, sum, moment);                                       \
     }                                                                                                        \
   }
 BACKWARD_KIND(SCORE_READY, false)
@@ -157,104 +198,124 @@ BACKWARD_KIND(SCORE_TWO_SIDED, false)
 BACKWARD_KIND(SCORE_TWO_SIDED, true)
 BACKWARD_KIND(SCORE_TABLE, false)
 
-static void backward_weights(score_kind kind, const attention_head *h, const backward_tile *t, const meeting *m,
-                             size_t r0, int64_t block_position)
+static void backward_weights(score_kind kind, const attention_head *h, const backward_tile *t, const backward_block *b,
+                             size_t r0)
 {
   switch (kind) {
-  case SCORE_PLAIN: backward_SCORE_PLAIN_false(h, t, m, r0, block_position); break;
-  case SCORE_SLOPE:
-    (h->slope_grad ? backward_SCORE_SLOPE_true : backward_SCORE_SLOPE_false)(h, t, m, r0, block_position);
-    break;
+  case SCORE_PLAIN: backward_SCORE_PLAIN_false(h, t, b, r0); break;
+  case SCORE_SLOPE: (h->slope_grad ? backward_SCORE_SLOPE_true : backward_SCORE_SLOPE_false)(h, t, b, r0); break;
   case SCORE_TWO_SIDED:
-    (h->slope_grad ? backward_SCORE_TWO_SIDED_true : backward_SCORE_TWO_SIDED_false)(h, t, m, r0, block_position);
+    (h->slope_grad ? backward_SCORE_TWO_SIDED_true : backward_SCORE_TWO_SIDED_false)(h, t, b, r0);
     break;
-  case SCORE_TABLE: backward_SCORE_TABLE_false(h, t, m, r0, block_position); break;
-  default: backward_SCORE_READY_false(h, t, m, r0, block_position);
+  case SCORE_TABLE: backward_SCORE_TABLE_false(h, t, b, r0); break;
+  default: backward_SCORE_READY_false(h, t, b, r0);
   }
 }
 
-/* The gradients of prepared scores: of what is the block's own or the caller's function.  ds stays that of the scores
- * until give has used it. */
-static void use_score_gradients(const attention_head *h, const backward_tile *t, const meeting *m, size_t r0,
-                                size_t start)
+/* The gradients of prepared scores, of one row: to what is the block's own or the caller's function. */
+static void use_score_gradients(const attention_head *h, const backward_block *b, const float *ds, size_t r, size_t r0)
 {
-  for (size_t r = 0; r < m->rows; r++) {
-    const float *ds = t->ds + r * BLOCK;
-    size_t from = m->from[r], to = m->to[r];
-    if (from >= to) continue;
-    if (h->bias == BIAS_ROWS && h->rows->gradient)
-      h->rows->gradient(h->rows->user, h->head, h->query_row + (int64_t)(r0 + r), h->key_row + (int64_t)(start + from),
-                        (int64_t)(to - from), ds + from);
-    for (size_t j = from; h->offset_grad && j < to; j++) h->offset_grad[(start + j) * h->offset_stride] += ds[j];
-    if (!h->slope_grad) continue;
-    double sum = 0;
-    for (size_t j = from; j < to; j++)
-      sum += (double)ds[j] * fabs((double)(query_position(h, r0 + r) - key_position(h, start + j)));
-    *h->slope_grad -= sum;
+  size_t from = b->m.from[r], to = b->m.to[r];
+  if (from >= to) return;
+  if (h->bias == BIAS_ROWS && h->rows->gradient)
+    h->rows->gradient(h->rows->user, h->head, h->query_row + (int64_t)(r0 + r), h->key_row + (int64_t)(b->start + from),
+                      (int64_t)(to - from), ds + from);
+  for (size_t j = from; h->offset_grad && j < to; j++) h->offset_grad[(b->start + j) * h->offset_stride] += ds[j];
+  if (!h->slope_grad) return;
+  double sum = 0;
+  for (size_t j = from; j < to; j++)
+    sum += (double)ds[j] * fabs((double)(query_position(h, r0 + r) - key_position(h, b->start + j)));
+  *h->slope_grad -= sum;
+}
+
+/* From the gradients of prepared scores to those of the products; give still needs the former. */
+static void steepen(const attention_head *h, const backward_tile *t, const backward_block *b, size_t r0)
+{
+  for (size_t r = 0; r < b->m.rows; r++) {
+    float *ds = t->ds + r * BLOCK, *steep = b->steep + r * BLOCK;
+    use_score_gradients(h, b, ds, r, r0);
+    for (size_t j = b->m.from[r]; j < b->m.to[r]; j++) {
+      float gradient = ds[j];
+      ds[j] = gradient * steep[j];
+      steep[j] = gradient;
+    }
   }
 }
 
-bool KERNEL(attention_meet)(const attention_head *h, size_t block, size_t tile, float *scratch)
+/* A tile, copied, meets a block. */
+static void backward_pair(const attention_head *h, const backward_tile *t, backward_block *b, size_t r0, bool first)
 {
-  backward_tile t = backward_layout(h->head_size, scratch);
-  size_t d = h->head_size, width = padded(d), r0 = tile * BLOCK, start = block * BLOCK;
-  score_kind kind = score_kind_of(h, start, rows_from(start, h->keys));
-  meeting m;
-  backward_see(h, &m, r0, block);
-  if (!m.any) return false;
-  copy_rows(m.rows, d, h->q + r0 * h->q_stride, h->q_stride, t.q);
-  copy_rows(m.rows, d, h->dout + r0 * h->dout_stride, h->dout_stride, t.dout);
-  product_seen(&m, d, t.q, width, t.turned_keys, t.weights);
-  product_seen(&m, d, t.dout, width, t.turned_values, t.ds);
-  if (kind == SCORE_TABLE && h->table_grad) zero(t.strip, STRIP);
-  if (kind == SCORE_READY) prepare_scores(h, &m, r0, start, t.weights, t.steep, t.capped);
-  backward_weights(kind, h, &t, &m, r0, key_position(h, start));
-  if (kind == SCORE_READY) {
-    use_score_gradients(h, &t, &m, r0, start);
-    for (size_t r = 0; r < m.rows; r++)
-      for (size_t j = m.from[r]; j < m.to[r]; j++) {
-        float ds = t.ds[r * BLOCK + j];
-        t.ds[r * BLOCK + j] = ds * t.steep[r * BLOCK + j];
-        t.steep[r * BLOCK + j] = ds;
-      }
+  size_t d = h->head_size, width = padded(d);
+  const meeting *m = &b->m;
+  score_kind kind = score_kind_of(h, b->start, b->rows);
+  product_seen(m, d, t->q, width, b->turned_keys, t->weights);
+  product_seen(m, d, t->dout, width, b->turned_values, t->ds);
+  if (kind == SCORE_TABLE && h->table_grad) zero(b->strip, STRIP);
+  if (kind == SCORE_READY) prepare_scores(h, m, r0, b->start, t->weights, b->steep, b->capped);
+  backward_weights(kind, h, t, b, r0);
+  if (kind == SCORE_READY) steepen(h, t, b, r0);
+  product_below(m, width, t->ds, b->keys, width, t->dq, !first, !m->whole && !b->finite);
+  product_above(m, width, t->weights, t->dout, b->dv, !m->whole && !all_finite(m->rows, width, t->dout, width));
+  product_above(m, width, t->ds, t->q, b->dk, !m->whole && !all_finite(m->rows, width, t->q, width));
+}
+
+bool KERNEL(attention_meet)(const attention_head *h, size_t span, size_t tile, float *scratch)
+{
+  backward_tile t = backward_layout(h, span, scratch);
+  size_t d = h->head_size, r0 = tile * BLOCK, rows = rows_from(r0, h->queries);
+  bool any = false;
+  for (size_t i = t.count; i-- > 0;) { /* from the diagonal outwards, as everywhere */
+    backward_see(h, &t.blocks[i], r0);
+    if (!t.blocks[i].m.any) continue;
+    if (!any) {
+      copy_rows(rows, d, h->q + r0 * h->q_stride, h->q_stride, t.q);
+      copy_rows(rows, d, h->dout + r0 * h->dout_stride, h->dout_stride, t.dout);
+    }
+    backward_pair(h, &t, &t.blocks[i], r0, !any);
+    any = true;
   }
-  product_below(&m, width, t.ds, t.keys, width, t.dq, false, !m.whole && *t.finite == 0);
-  product_above(&m, width, t.weights, t.dout, t.dv, !m.whole && !all_finite(m.rows, width, t.dout, width));
-  product_above(&m, width, t.ds, t.q, t.dk, !m.whole && !all_finite(m.rows, width, t.q, width));
-  return true;
+  return any;
 }
 
 /* The gradients of a table, from the strip of distances or pair by pair. */
-static void give_table(const attention_head *h, const backward_tile *t, const meeting *m, size_t r0, size_t start)
+static void give_table(const attention_head *h, const backward_block *b, size_t r0)
 {
-  int64_t near = query_position(h, r0) - key_position(h, start);
-  if (score_kind_of(h, start, m->keys) == SCORE_TABLE) {
+  const meeting *m = &b->m;
+  if (score_kind_of(h, b->start, b->rows) == SCORE_TABLE) {
     size_t from = STRIP, to = 0; /* of the strip; the table may end where the rows see nothing */
     for (size_t r = 0; r < m->rows; r++) {
       if (m->from[r] >= m->to[r]) continue;
       if (BLOCK - 1 - r + m->from[r] < from) from = BLOCK - 1 - r + m->from[r];
       if (BLOCK - 1 - r + m->to[r] > to) to = BLOCK - 1 - r + m->to[r];
     }
-    float *entry = h->table_grad - near - (BLOCK - 1);
-    for (size_t i = from; i < to; i++) entry[i] += t->strip[i];
+    float *entry = h->table_grad - (query_position(h, r0) - key_position(h, b->start)) - (BLOCK - 1);
+    for (size_t i = from; i < to; i++) entry[i] += b->strip[i];
     return;
   }
   for (size_t r = 0; r < m->rows; r++)
     for (size_t j = m->from[r]; j < m->to[r]; j++) {
-      int64_t distance = query_position(h, r0 + r) - key_position(h, start + j);
-      float ds = t->steep[r * BLOCK + j];
+      int64_t distance = query_position(h, r0 + r) - key_position(h, b->start + j);
+      float ds = b->steep[r * BLOCK + j];
       if (h->table_grad) h->table_grad[-distance] += ds;
-      if (h->factor_grad) h->factor_grad[-distance] += ds * t->capped[r * BLOCK + j];
+      if (h->factor_grad) h->factor_grad[-distance] += ds * b->capped[r * BLOCK + j];
     }
 }
 
-void KERNEL(attention_give)(const attention_head *h, size_t block, size_t tile, float *scratch)
+void KERNEL(attention_give)(const attention_head *h, size_t span, size_t tile, float *scratch)
 {
-  backward_tile t = backward_layout(h->head_size, scratch);
+  backward_tile t = backward_layout(h, span, scratch);
   size_t r0 = tile * BLOCK;
   add_rows(rows_from(r0, h->queries), h->head_size, t.dq, h->dq + r0 * h->dq_stride, h->dq_stride);
   if (!h->table_grad && !h->factor_grad) return;
-  meeting m;
-  backward_see(h, &m, r0, block);
-  give_table(h, &t, &m, r0, block * BLOCK);
+  for (size_t i = t.count; i-- > 0;)
+    if (t.blocks[i].m.any) give_table(h, &t.blocks[i], r0);
+}
+
+/* Whichever direction needs more. */
+size_t KERNEL(attention_scratch)(size_t head_size)
+{
+  size_t forward = (2 + 2 * ATTENTION_CREW) * BLOCK * padded(head_size) + BLOCK * BLOCK + BLOCK +
+                   ATTENTION_CREW * (5 * BLOCK + STOP_FLOATS);
+  size_t backward = backward_floats(head_size);
+  return forward > backward ? forward : backward;
 }

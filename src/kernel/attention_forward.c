@@ -9,13 +9,6 @@
 #include "kernel/attention_stop.h"
 #include "kernel/tables.h"
 
-size_t KERNEL(attention_scratch)(size_t head_size)
-{
-  size_t d = padded(head_size);
-  return (2 + 2 * ATTENTION_CREW) * BLOCK * d + 4 * BLOCK * BLOCK + 4 * BLOCK +
-         ATTENTION_CREW * (5 * BLOCK + STOP_FLOATS); /* forward; backward needs less */
-}
-
 void KERNEL(attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned)
 {
   turn_block(rows, d, k, k_stride, turned);

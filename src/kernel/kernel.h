@@ -15,7 +15,7 @@
 
 /* Keys per block, on absolute multiples, and queries per tile.  Rows of values in a cached block are padded to whole
  * multiples of ATTENTION_PAD floats.  Forward takes up to ATTENTION_CREW tiles through the blocks together. */
-enum { ATTENTION_BLOCK = 64, ATTENTION_PAD = 16, ATTENTION_CREW = 4 };
+enum { ATTENTION_BLOCK = 64, ATTENTION_PAD = 16, ATTENTION_CREW = 4, ATTENTION_SPAN = 4 };
 
 /* What is added to the scores: the only thing an attention kernel knows of a position method. */
 typedef enum bias_kind {
@@ -148,13 +148,15 @@ typedef struct kernel_table {
   void (*proof_join)(const float *before, float shift, float *table);
   /* delta[r * row_stride] = dout.out, of queries from .. to-1. */
   void (*attention_delta)(const attention_head *head, size_t from, size_t to, float *delta);
-  /* Backward goes by key blocks.  open: the block's keys into scratch, gradients 0.  Then for each head that shares
-   * the keys and each tile of queries: meet, which is false where no row visits the block; and give, which adds to
-   * what other blocks add to as well (dq, table_grad, factor_grad).  close: adds to dk, dv. */
-  void (*attention_open)(const attention_head *head, size_t block, float *scratch);
-  bool (*attention_meet)(const attention_head *head, size_t block, size_t tile, float *scratch);
-  void (*attention_give)(const attention_head *head, size_t block, size_t tile, float *scratch);
-  void (*attention_close)(const attention_head *head, size_t block, float *scratch);
+  /* Backward goes by spans of attention_span(head_size) blocks of keys, at most ATTENTION_SPAN, on absolute multiples; of
+   * keys in rows, not cached ones.  open: the span's keys into scratch, gradients 0.  Then for each head that shares the
+   * keys and each tile of queries: meet, which is false where no row visits the span; and give, which adds to what other
+   * spans add to as well (dq, table_grad, factor_grad).  close: adds to dk, dv. */
+  size_t (*attention_span)(size_t head_size);
+  void (*attention_open)(const attention_head *head, size_t span, float *scratch);
+  bool (*attention_meet)(const attention_head *head, size_t span, size_t tile, float *scratch);
+  void (*attention_give)(const attention_head *head, size_t span, size_t tile, float *scratch);
+  void (*attention_close)(const attention_head *head, size_t span, float *scratch);
 
   /* y = (x - mean) * rstd * gain + shift; gain and shift may be NULL.  mean, rstd: [rows], may be NULL. */
   void (*norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,

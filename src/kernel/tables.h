@@ -25,10 +25,11 @@ void KERNEL(proof_sums)(size_t rows, size_t d, const float *turned, const float 
                         float *table);
 void KERNEL(proof_join)(const float *before, float shift, float *table);
 void KERNEL(attention_delta)(const attention_head *head, size_t from, size_t to, float *delta);
-void KERNEL(attention_open)(const attention_head *head, size_t block, float *scratch);
-bool KERNEL(attention_meet)(const attention_head *head, size_t block, size_t tile, float *scratch);
-void KERNEL(attention_give)(const attention_head *head, size_t block, size_t tile, float *scratch);
-void KERNEL(attention_close)(const attention_head *head, size_t block, float *scratch);
+size_t KERNEL(attention_span)(size_t head_size);
+void KERNEL(attention_open)(const attention_head *head, size_t span, float *scratch);
+bool KERNEL(attention_meet)(const attention_head *head, size_t span, size_t tile, float *scratch);
+void KERNEL(attention_give)(const attention_head *head, size_t span, size_t tile, float *scratch);
+void KERNEL(attention_close)(const attention_head *head, size_t span, float *scratch);
 void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
                           float *mean, float *rstd);
 void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
@@ -60,7 +61,8 @@ extern const kernel_table KERNEL(kernel_table);
     .attention_scratch = KERNEL(attention_scratch), .attention_forward = KERNEL(attention_forward),         \
     .attention_turn = KERNEL(attention_turn), .proof_clusters = PROOF(proof_clusters),                      \
     .proof_sums = PROOF(proof_sums), .proof_join = PROOF(proof_join),                                       \
-    .attention_delta = KERNEL(attention_delta), .attention_open = KERNEL(attention_open),                   \
+    .attention_delta = KERNEL(attention_delta), .attention_span = KERNEL(attention_span),                   \
+    .attention_open = KERNEL(attention_open),                                                               \
     .attention_meet = KERNEL(attention_meet), .attention_give = KERNEL(attention_give),                     \
     .attention_close = KERNEL(attention_close), .norm_forward = KERNEL(norm_forward),                       \
     .norm_backward = KERNEL(norm_backward), .norm_backward_gain = KERNEL(norm_backward_gain),               \

@@ -27,6 +27,7 @@ attend_plan attend_layout(const alibi_context *context, const attention_size *s,
     if (s->both_sides) p.tables_after = arena_floats(memory, tables);
     return p;
   }
+  p.span_start = arena_take(memory, size_add(s->segments, 1), sizeof *p.span_start);
   p.delta = arena_floats(memory, size_mul(s->queries, s->heads));
   p.visitors = arena_take(memory, size_mul(head_blocks, 2), sizeof *p.visitors);
   p.turns = arena_take(memory, size_mul(s->kv_heads, p.blocks), sizeof *p.turns);
@@ -63,21 +64,24 @@ attend_plan attend_begin(const alibi_context *context, const op_attention *a, bo
   }
   arena given = {.base = memory, .size = SIZE_MAX};
   attend_plan p = attend_layout(context, &s, &given);
-  size_t blocks = 0;
+  size_t blocks = 0, spans = 0, most = context->kernel->attention_span(a->head_size);
   for (size_t i = 0; i < a->segment_count; i++) {
     p.block_start[i] = blocks;
+    if (backward) p.span_start[i] = spans;
+    spans += (tiles_of(a->segments[i].keys) + most - 1) / most;
     if (!proof_is_cached(a, &a->segments[i])) blocks += tiles_of(a->segments[i].keys);
   }
   p.block_start[a->segment_count] = blocks;
+  if (backward) p.span_start[a->segment_count] = spans;
   return p;
 }
 
-size_t attend_segment_of(const attend_plan *plan, size_t segments, size_t block)
+size_t attend_segment_of(const size_t *starts, size_t segments, size_t place)
 {
-  size_t low = 0, high = segments; /* the last one that starts at or before the block */
+  size_t low = 0, high = segments; /* the last one that starts there or before */
   while (high - low > 1) {
     size_t middle = low + (high - low) / 2;
-    if (plan->block_start[middle] <= block)
+    if (starts[middle] <= place)
       low = middle;
     else
       high = middle;
@@ -205,7 +209,7 @@ static void sum_blocks(alibi_context *context, const op_attention *a, const atte
   size_t share = a->heads / a->kv_heads;
   OP_FOR_ITEMS(context, static, items, (double)(items * ATTENTION_BLOCK * d * (4 + share)), {
     size_t block = item / a->kv_heads, group = item % a->kv_heads;
-    size_t segment = attend_segment_of(p, a->segment_count, block), own = block - p->block_start[segment];
+    size_t segment = attend_segment_of(p->block_start, a->segment_count, block), own = block - p->block_start[segment];
     const attention_segment *s = &a->segments[segment];
     float *turned = p->scratch + worker * p->scratch_floats;
     float bias[ATTENTION_BLOCK];

@@ -1,10 +1,10 @@
-/* Attention backward: an item is one block of keys of one key-value head of one segment, which owns dk and dv of these
+/* Attention backward: an item is one span of key blocks of one key-value head of one segment, which owns dk and dv of these
  * keys; the heads that share them come one after the other, each tile by tile.
  *
- * What several blocks add to - dq of a tile, a table - needs an order.  Items are handed out from a segment's last block
- * to its first, and a block adds to a tile only after the block behind it has: `turns` counts how many tiles an item is
- * done with.  The block behind was handed out before, so nobody waits for what has not begun; and two neighbours that
- * start together never wait, since they meet the same tile one step apart. */
+ * What several spans add to - dq of a tile, a table - needs an order.  Items are handed out from a segment's last span
+ * to its first, and a span is done with a tile only after the span behind it is: `turns` counts the tiles that an item is
+ * done with.  The span behind was handed out before, so nobody waits for what has not begun; and neighbours that start
+ * together hardly wait, since they meet the same tile some steps apart. */
 #include "op/attend.h"
 
 #include <math.h>
@@ -46,15 +46,21 @@ static void find_visitors(const op_attention *a, const attend_plan *p, size_t se
     if (visitors[2 * b - 2] > visitors[2 * b]) visitors[2 * b - 2] = visitors[2 * b];
 }
 
+/* A place among the items: blocks first .. last of a segment. */
+typedef struct key_span {
+  size_t segment, group, span, first, last, at; /* at: in the lists of spans */
+} key_span;
+
+/* The tiles that may meet a span: a run of them, whose ends never move back from one span to the next. */
 static attention_range tiles_meeting(const op_attention *a, const attend_plan *p, const attention_head *head,
-                                     size_t segment, size_t h, size_t block)
+                                     const key_span *k, size_t h)
 {
-  attention_range rows = rows_seeing(head, block);
-  attention_range tiles = {rows.from / ATTENTION_BLOCK, tiles_of(rows.to)};
+  attention_range tiles = {rows_seeing(head, k->first).from / ATTENTION_BLOCK,
+                           tiles_of(rows_seeing(head, k->last).to)};
   if (a->visited) {
-    const int32_t *visitors = p->visitors + 2 * (h * p->blocks + p->block_start[segment] + block);
-    if (tiles.from < (size_t)visitors[0]) tiles.from = (size_t)visitors[0];
-    if (tiles.to > (size_t)visitors[1]) tiles.to = (size_t)visitors[1];
+    const int32_t *visitors = p->visitors + 2 * (h * p->blocks + p->block_start[k->segment]);
+    if (tiles.from < (size_t)visitors[2 * k->first]) tiles.from = (size_t)visitors[2 * k->first];
+    if (tiles.to > (size_t)visitors[2 * k->last + 1]) tiles.to = (size_t)visitors[2 * k->last + 1];
   }
   if (tiles.from > tiles.to) tiles.from = tiles.to;
   return tiles;
@@ -89,41 +95,41 @@ static void wait_for(const atomic_size_t *turn, size_t target)
     if (spins >= SPINS) system_yield();
 }
 
-/* How many tiles the block behind must have done before this one adds to `tile`: dq needs that tile; a table the two
- * tiles after it as well, which reach the same distances from there; with positions any tile may. */
-static size_t turn_needed(const op_attention *a, size_t tile, size_t tiles)
+/* How many tiles the span behind must be done with before this one is with `tile`: dq needs that tile; a table also those
+ * after it that reach the same distances from there; with positions any tile may. */
+static size_t turn_needed(const op_attention *a, size_t span_blocks, size_t tile, size_t tiles)
 {
-  if (!a->table_grad && !a->factor_grad) return tile + 1;
-  if (a->key_positions) return tiles;
-  return tile + 3 < tiles ? tile + 3 : tiles;
+  size_t beyond = a->table_grad || a->factor_grad ? 2 * span_blocks : 0;
+  if (beyond > 0 && a->key_positions) return tiles;
+  return tiles - tile > beyond + 1 ? tile + beyond + 1 : tiles;
 }
 
-static void backward_block(alibi_context *context, const op_attention *a, const attend_plan *p, size_t segment,
-                           size_t group, size_t block, float *scratch)
+static void backward_span(alibi_context *context, const op_attention *a, const attend_plan *p, const key_span *span,
+                          float *scratch)
 {
   const kernel_table *k = context->kernel;
-  const attention_segment *s = &a->segments[segment];
-  size_t share = a->heads / a->kv_heads, tiles = tiles_of(s->rows), at = p->block_start[segment] + block;
-  atomic_size_t *turn = p->turns + group * p->blocks + at;
-  bool last = block + 1 == tiles_of(s->keys);
+  const attention_segment *s = &a->segments[span->segment];
+  size_t share = a->heads / a->kv_heads, tiles = tiles_of(s->rows), span_blocks = k->attention_span(a->head_size);
+  atomic_size_t *turn = p->turns + span->group * p->blocks + span->at;
+  bool last = span->last + 1 == tiles_of(s->keys);
   for (size_t i = 0; i < share; i++) {
-    size_t h = group * share + i, done = i * tiles;
-    attention_head head = backward_head(a, p, segment, h);
-    attention_range met = tiles_meeting(a, p, &head, segment, h, block);
+    size_t h = span->group * share + i, done = i * tiles;
+    attention_head head = backward_head(a, p, span->segment, h);
+    attention_range met = tiles_meeting(a, p, &head, span, h);
     if (a->slope_grad) {
-      head.slope_grad = p->slope_parts + h * p->blocks + at;
+      head.slope_grad = p->slope_parts + h * p->blocks + span->at;
       *head.slope_grad = 0;
     }
-    if (i == 0) k->attention_open(&head, block, scratch);
+    if (i == 0) k->attention_open(&head, span->span, scratch);
     for (size_t tile = met.from; tile < met.to; tile++) {
       atomic_store_explicit(turn, done + tile, memory_order_release);
       if (a->stops_when_cancelled && context_cancelled(context)) break;
-      if (!k->attention_meet(&head, block, tile, scratch)) continue;
-      if (!last) wait_for(turn + 1, done + turn_needed(a, tile, tiles));
-      k->attention_give(&head, block, tile, scratch);
+      bool any = k->attention_meet(&head, span->span, tile, scratch);
+      if (!last) wait_for(turn + 1, done + turn_needed(a, span_blocks, tile, tiles));
+      if (any) k->attention_give(&head, span->span, tile, scratch);
     }
     atomic_store_explicit(turn, done + tiles, memory_order_release);
-    if (i + 1 == share) k->attention_close(&head, block, scratch);
+    if (i + 1 == share) k->attention_close(&head, span->span, scratch);
   }
 }
 
@@ -141,12 +147,12 @@ static void prepare(alibi_context *context, const op_attention *a, const attend_
   });
 }
 
-/* Parts of the segments and blocks, in order. */
+/* Parts of the segments and spans, in order. */
 static void add_parts(alibi_context *context, const op_attention *a, const attend_plan *p)
 {
-  size_t length = a->table_length, blocks = p->block_start[a->segment_count];
+  size_t length = a->table_length, spans = p->span_start[a->segment_count];
   for (size_t h = 0; a->slope_grad && h < a->heads; h++)
-    for (size_t b = 0; b < blocks; b++) a->slope_grad[h] += p->slope_parts[h * p->blocks + b];
+    for (size_t i = 0; i < spans; i++) a->slope_grad[h] += p->slope_parts[h * p->blocks + i];
   OP_FOR_ITEMS(context, static, a->heads, (double)(a->segment_count * a->heads * length), {
     for (size_t s = 0; s < a->segment_count; s++) {
       size_t part = (s * a->heads + item) * length;
@@ -156,19 +162,26 @@ static void add_parts(alibi_context *context, const op_attention *a, const atten
   });
 }
 
+/* Item 0 is the last span of all. */
+static key_span span_of(const alibi_context *context, const op_attention *a, const attend_plan *p, size_t item)
+{
+  size_t at = p->span_start[a->segment_count] - 1 - item / a->kv_heads, most = context->kernel->attention_span(a->head_size);
+  size_t segment = attend_segment_of(p->span_start, a->segment_count, at), span = at - p->span_start[segment];
+  size_t blocks = tiles_of(a->segments[segment].keys), end = (span + 1) * most < blocks ? (span + 1) * most : blocks;
+  return (key_span){segment, item % a->kv_heads, span, span * most, end - 1, at};
+}
+
 void op_attention_backward(alibi_context *context, const op_attention *a, void *memory)
 {
   attend_plan p = attend_begin(context, a, true, memory);
-  size_t blocks = p.block_start[a->segment_count], tables = a->segment_count * a->heads * a->table_length;
+  size_t tables = a->segment_count * a->heads * a->table_length;
   if (a->table_grad) memset(p.table_parts, 0, tables * sizeof *p.table_parts);
   if (a->factor_grad) memset(p.factor_parts, 0, tables * sizeof *p.factor_parts);
   prepare(context, a, &p);
-  size_t items = blocks * a->kv_heads;
+  size_t items = p.span_start[a->segment_count] * a->kv_heads;
   OP_FOR_ITEMS(context, monotonic : dynamic, items, 5 * attend_operations(a), {
-    size_t group = item % a->kv_heads, place = blocks - 1 - item / a->kv_heads;
-    size_t segment = attend_segment_of(&p, a->segment_count, place);
-    backward_block(context, a, &p, segment, group, place - p.block_start[segment],
-                   p.scratch + worker * p.scratch_floats);
+    key_span span = span_of(context, a, &p, item);
+    backward_span(context, a, &p, &span, p.scratch + worker * p.scratch_floats);
   });
   if (a->slope_grad || a->table_grad || a->factor_grad) add_parts(context, a, &p);
 }

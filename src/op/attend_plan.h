@@ -12,6 +12,7 @@ typedef struct attend_plan {
   float *scratch;      /* [threads, scratch_floats] */
   size_t scratch_floats;
   size_t *block_start; /* [segments + 1] */
+  size_t *span_start;  /* [segments + 1] backward: of spans (kernel/kernel.h) instead of blocks */
   size_t *head_order;  /* [H] those that walk farthest first */
   /* proof */
   float *clusters;                     /* [G, blocks / (PROOF_FROM + 1) + 1, PROOF_CLUSTERS, D] of segments with a proof */
@@ -20,10 +21,10 @@ typedef struct attend_plan {
   /* backward */
   float *delta;          /* [T, H] */
   int32_t *visitors;     /* [H, blocks, 2]: first tile that visits a block, last one + 1 */
-  atomic_size_t *turns;  /* [G, blocks]: see attend_backward.c */
-  double *slope_parts;   /* [H, blocks] */
+  atomic_size_t *turns;  /* [G, spans]: see attend_backward.c */
+  double *slope_parts;   /* [H, spans] */
   float *table_parts, *factor_parts; /* [segments, H, table_length] */
-  size_t blocks;         /* limit of the blocks, and stride of the lists above */
+  size_t blocks;         /* limit of the blocks, and of the spans; stride of the lists above */
 } attend_plan;
 
 attend_plan attend_layout(const alibi_context *context, const attention_size *size, arena *memory);
@@ -38,8 +39,8 @@ static inline size_t tiles_of(size_t rows)
   return (rows + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
 }
 
-/* The segment of a block. */
-size_t attend_segment_of(const attend_plan *plan, size_t segments, size_t block);
+/* The segment of a block or span, given where each one starts. */
+size_t attend_segment_of(const size_t *starts, size_t segments, size_t place);
 
 /* Multiply-adds of one product of queries and keys, causal halves not taken off. */
 double attend_operations(const op_attention *a);

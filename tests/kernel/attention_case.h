@@ -252,12 +252,13 @@ static inline void run_backward(const kernel_table *t, const attention_head *hea
       t->attention_delta(given + i, r, r + 50 < given[i].queries ? r + 50 : given[i].queries, delta);
     given[i].delta = delta;
   }
-  for (size_t block = 0; block * ATTENTION_BLOCK < heads->keys; block++) {
-    t->attention_open(given, block, scratch);
+  size_t keys = t->attention_span(heads->head_size) * ATTENTION_BLOCK;
+  for (size_t span = 0; span * keys < heads->keys; span++) {
+    t->attention_open(given, span, scratch);
     for (size_t i = 0; i < count; i++)
       for (size_t tile = 0; tile * ATTENTION_BLOCK < given[i].queries; tile++)
-        if (t->attention_meet(given + i, block, tile, scratch)) t->attention_give(given + i, block, tile, scratch);
-    t->attention_close(given, block, scratch);
+        if (t->attention_meet(given + i, span, tile, scratch)) t->attention_give(given + i, span, tile, scratch);
+    t->attention_close(given, span, scratch);
   }
 }
 

@@ -55,9 +55,9 @@ SPY(proof_sums,
     (rows, d, turned, clusters, bias, table))
 SPY(proof_join, (const float *before, float shift, float *table), (before, shift, table))
 SPY(attention_delta, (const attention_head *h, size_t from, size_t to, float *delta), (h, from, to, delta))
-SPY(attention_open, (const attention_head *h, size_t block, float *scratch), (h, block, scratch))
-SPY(attention_give, (const attention_head *h, size_t block, size_t tile, float *scratch), (h, block, tile, scratch))
-SPY(attention_close, (const attention_head *h, size_t block, float *scratch), (h, block, scratch))
+SPY(attention_open, (const attention_head *h, size_t span, float *scratch), (h, span, scratch))
+SPY(attention_give, (const attention_head *h, size_t span, size_t tile, float *scratch), (h, span, tile, scratch))
+SPY(attention_close, (const attention_head *h, size_t span, float *scratch), (h, span, scratch))
 SPY(norm_forward,
     (const norm_shape *s, const float *x, const float *gain, const float *shift, float *y, float *mean, float *rstd),
     (s, x, gain, shift, y, mean, rstd))
@@ -82,10 +82,10 @@ SPY(cross_entropy, (size_t n, const float *x, size_t target, float weight, float
 SPY(adamw, (size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v),
     (n, step, grad, value, m, v))
 
-static bool spy_attention_meet(const attention_head *h, size_t block, size_t tile, float *scratch)
+static bool spy_attention_meet(const attention_head *h, size_t span, size_t tile, float *scratch)
 {
   note();
-  return real->attention_meet(h, block, tile, scratch);
+  return real->attention_meet(h, span, tile, scratch);
 }
 
 static double spy_sum_squares(size_t n, const float *x)
