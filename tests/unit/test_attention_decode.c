@@ -440,6 +440,48 @@ static void unseen_keys_of_a_cache(void **unused)
   }
 }
 
+/* A key from long ago that speaks so loudly that no distance silences it: the proof must know of it, in rows and
+ * cached. */
+static void a_loud_key_from_long_ago_is_heard(void **unused)
+{
+  (void)unused;
+  static const float slopes[] = {0.5f, 0.125f, 0.03f, 2};
+  static const int64_t places[] = {0, 1, 63, 64, 200, 511, 700, 1100};
+  for (size_t n = 0; n < sizeof places / sizeof places[0]; n++)
+    for (int louder = -25; louder <= 5; louder += 5) {
+      call_options o = call_defaults();
+      snprintf(call_name, sizeof call_name, "a loud key at %lld, %d above its distance", (long long)places[n],
+               louder);
+      o.queries = 1;
+      o.keys = 1200;
+      o.slopes = slopes;
+      o.tolerance = ALIBI_TOLERANCE;
+      o.seed = n;
+      call *rows = call_new(&o), *cached = call_new(&o);
+      for (int h = 0; h < o.heads; h++) {
+        const float *q = call_at(&rows->q, 0, h);
+        double square, scale = 1 / sqrt((double)o.size),
+                       wanted = (double)slopes[h] * (double)(1199 - places[n]) + louder;
+        formula nothing = formula_of(NULL, NULL);
+        square = formula_dot(&nothing, q, q, o.size, &square);
+        for (int c = 0; c < o.size; c++)
+          call_at(&rows->k, places[n], h)[c] = (float)(wanted / scale / square * (double)q[c]);
+      }
+      alibi_cache *cache = cache_new(rows, o.keys);
+      cache_fill(cache, rows, 0, o.keys, 77);
+      formula all = formula_of(NULL, NULL);
+      formula_run(&rows->a, &all);
+      call_forward(context, rows);
+      call_expect("out", &rows->out, NULL, &all.out, rows->report.bound);
+      call_expect_row("lse", rows->a.lse, NULL, &all.lse, o.heads);
+      formula_free(&all);
+      decode(cached, &cache);
+      expect_same_rows(cached, rows);
+      alibi_cache_free(cache);
+      call_free_all();
+    }
+}
+
 static void a_step_costs_the_same_however_long_the_cache(void **unused)
 {
   (void)unused;
@@ -537,6 +579,7 @@ int main(void)
       cmocka_unit_test(one_cache_serves_any_call),
       cmocka_unit_test(sequences_share_a_prefix),
       cmocka_unit_test(unseen_keys_of_a_cache),
+      cmocka_unit_test(a_loud_key_from_long_ago_is_heard),
       cmocka_unit_test(a_step_costs_the_same_however_long_the_cache),
       cmocka_unit_test(what_is_not_wanted_may_be_null),
       cmocka_unit_test(scratch_of_the_caller),
