@@ -21,6 +21,7 @@ typedef struct backward_block {
 /* The blocks, and the tile that they meet. */
 typedef struct backward_tile {
   float *q, *dout, *dq;  /* [BLOCK, padded d] */
+  float *row_sum, *row_mean; /* [BLOCK] sums over the span: of ds, and of the weights times the distance */
   float *weights, *ds;   /* [BLOCK, BLOCK] */
   backward_block *blocks;
   size_t count;
@@ -36,7 +37,7 @@ enum { BLOCKS_FLOATS = (ATTENTION_SPAN * sizeof(backward_block) + 63) / 64 * 16 
 static size_t backward_floats(size_t head_size)
 {
   size_t width = padded(head_size), tile = BLOCK * BLOCK;
-  return BLOCKS_FLOATS + 3 * BLOCK * width + 2 * tile +
+  return BLOCKS_FLOATS + 3 * BLOCK * width + 2 * tile + 2 * BLOCK +
          KERNEL(attention_span)(head_size) * (5 * BLOCK * width + 2 * tile + 3 * BLOCK);
 }
 
@@ -49,6 +50,8 @@ static backward_tile backward_layout(const attention_head *h, size_t span, float
   t.dq = take(&scratch, BLOCK * width);
   t.weights = take(&scratch, BLOCK * BLOCK);
   t.ds = take(&scratch, BLOCK * BLOCK);
+  t.row_sum = take(&scratch, BLOCK);
+  t.row_mean = take(&scratch, BLOCK);
   for (size_t i = 0; i < most; i++) {
     size_t start = (span * most + i) * BLOCK;
     backward_block *b = &t.blocks[i];
@@ -129,12 +132,17 @@ static void backward_see(const attention_head *h, backward_block *b, size_t r0)
   }
 }
 
+/* What the gradient of the slope needs of a row: sums of ds, of ds times the distance, and of the weights times the
+ * distance. */
+typedef struct slope_sums {
+  vf sum, moment, mean;
+} slope_sums;
+
 /* Weights of one row and the gradients of its scores: p = exp(s - lse), ds = p (dp - delta), and in the end dproduct =
- * ds * steep.  What the slope's gradient needs goes to sum and moment: of ds, and of ds times the place (TWO_SIDED: the
- * distance). */
+ * ds * steep. */
 INLINE void backward_row(const score_kind kind, const bool whole, const bool sloped, const attention_head *h,
                          const backward_tile *t, const backward_block *b, size_t r, size_t r0, int64_t distance,
-                         vf *sum, vf *moment)
+                         slope_sums *sums)
 {
   const meeting *m = &b->m;
   score_row row = score_row_of(kind, h, m, r, distance, b->places);
@@ -152,9 +160,10 @@ INLINE void backward_row(const score_kind kind, const bool whole, const bool slo
     vf_store(p + v, weight);
     vf_store(ds + v, kind == SCORE_READY ? slope : slope * row.scale);
     if (sloped) {
-      vf place = vf_load(b->places + v);
-      *sum += slope;
-      *moment = vf_fma(slope, kind == SCORE_TWO_SIDED ? vf_abs(row.near - place) : place, *moment);
+      vf far = vf_abs(vf_splat((float)distance) - vf_load(b->places + v));
+      sums->sum += slope;
+      sums->moment = vf_fma(slope, far, sums->moment);
+      sums->mean = vf_fma(weight, far, sums->mean);
     }
     if (strip) {
       size_t n = part(BLOCK, v);
@@ -166,13 +175,14 @@ INLINE void backward_row(const score_kind kind, const bool whole, const bool slo
   zero_unseen(m, r, ds);
 }
 
-/* The gradient of the slope: -sum of ds * distance, where the distance is that of the block's first key less the place. */
-static void add_slope(const attention_head *h, score_kind kind, const meeting *m, size_t r, int64_t distance, vf sum,
-                      vf moment)
+/* The gradient of the slope is -sum of ds (distance - c) for any c of the row's own, since ds sums to 0 over a row.  What
+ * fp32 made of delta is a small error in every ds, the same times the weight: with the mean distance as c it cancels.
+ * The mean is known after the last span, so the sums go to row_sums. */
+static void add_slope(const attention_head *h, const backward_tile *t, size_t r, const slope_sums *sums)
 {
-  if (m->from[r] >= m->to[r] && !m->whole) return;
-  double far = kind == SCORE_TWO_SIDED ? 0 : (double)distance * (double)vf_sum(sum);
-  *h->slope_grad -= kind == SCORE_TWO_SIDED ? (double)vf_sum(moment) : far - (double)vf_sum(moment);
+  *h->slope_grad -= (double)vf_sum(sums->moment);
+  t->row_sum[r] += vf_sum(sums->sum);
+  t->row_mean[r] += vf_sum(sums->mean);
 }
 
 #define BACKWARD_KIND(kind, sloped)                                                                          \
@@ -181,13 +191,13 @@ static void add_slope(const attention_head *h, score_kind kind, const meeting *m
   {                                                                                                          \
     int64_t position = key_position(h, b->start);                                                            \
     for (size_t r = 0; r < b->m.rows; r++) {                                                                 \
-      vf sum = {0}, moment = {0};                                                                            \
+      slope_sums sums = {0};                                                                                 \
       int64_t distance = query_position(h, r0 + r) - position;                                               \
       if (b->m.whole)                                                                                        \
-        backward_row(kind, true, sloped, h, t, b, r, r0, distance, &sum, &moment);                           \
+        backward_row(kind, true, sloped, h, t, b, r, r0, distance, &sums);                                    \
       else                                                                                                   \
-        backward_row(kind, false, sloped, h, t, b, r, r0, distance, &sum, &moment);                          \
-      if (sloped) add_slope(h, kind, &b->m, r, distance, sum, moment);                                       \
+        backward_row(kind, false, sloped, h, t, b, r, r0, distance, &sums);                                   \
+      if (sloped) add_slope(h, t, r, &sums);                                                                 \
     }                                                                                                        \
   }
 BACKWARD_KIND(SCORE_READY, false)
@@ -213,8 +223,10 @@ static void backward_weights(score_kind kind, const attention_head *h, const bac
 }
 
 /* The gradients of prepared scores, of one row: to what is the block's own or the caller's function. */
-static void use_score_gradients(const attention_head *h, const backward_block *b, const float *ds, size_t r, size_t r0)
+static void use_score_gradients(const attention_head *h, const backward_tile *t, const backward_block *b, size_t r,
+                                size_t r0)
 {
+  const float *ds = t->ds + r * BLOCK, *weights = t->weights + r * BLOCK;
   size_t from = b->m.from[r], to = b->m.to[r];
   if (from >= to) return;
   if (h->bias == BIAS_ROWS && h->rows->gradient)
@@ -222,10 +234,16 @@ static void use_score_gradients(const attention_head *h, const backward_block *b
                       (int64_t)(to - from), ds + from);
   for (size_t j = from; h->offset_grad && j < to; j++) h->offset_grad[(b->start + j) * h->offset_stride] += ds[j];
   if (!h->slope_grad) return;
-  double sum = 0;
-  for (size_t j = from; j < to; j++)
-    sum += (double)ds[j] * fabs((double)(query_position(h, r0 + r) - key_position(h, b->start + j)));
-  *h->slope_grad -= sum;
+  double sum = 0, moment = 0, mean = 0;
+  for (size_t j = from; j < to; j++) {
+    double far = fabs((double)(query_position(h, r0 + r) - key_position(h, b->start + j)));
+    sum += (double)ds[j];
+    moment += ds[j] * far;
+    mean += weights[j] * far;
+  }
+  *h->slope_grad -= moment;
+  t->row_sum[r] += (float)sum;
+  t->row_mean[r] += (float)mean;
 }
 
 /* From the gradients of prepared scores to those of the products; give still needs the former. */
@@ -233,7 +251,7 @@ static void steepen(const attention_head *h, const backward_tile *t, const backw
 {
   for (size_t r = 0; r < b->m.rows; r++) {
     float *ds = t->ds + r * BLOCK, *steep = b->steep + r * BLOCK;
-    use_score_gradients(h, b, ds, r, r0);
+    use_score_gradients(h, t, b, r, r0);
     for (size_t j = b->m.from[r]; j < b->m.to[r]; j++) {
       float gradient = ds[j];
       ds[j] = gradient * steep[j];
@@ -264,10 +282,18 @@ bool KERNEL(attention_meet)(const attention_head *h, size_t span, size_t tile, f
   backward_tile t = backward_layout(h, span, scratch);
   size_t d = h->head_size, r0 = tile * BLOCK, rows = rows_from(r0, h->queries);
   bool any = false;
+  if (r0 + BLOCK < h->queries) { /* most often the next one */
+    size_t next = rows_from(r0 + BLOCK, h->queries);
+    fetch_rows(next, d, h->q + (r0 + BLOCK) * h->q_stride, h->q_stride);
+    fetch_rows(next, d, h->dout + (r0 + BLOCK) * h->dout_stride, h->dout_stride);
+    fetch_rows(next, d, h->dq + (r0 + BLOCK) * h->dq_stride, h->dq_stride);
+  }
   for (size_t i = t.count; i-- > 0;) { /* from the diagonal outwards, as everywhere */
     backward_see(h, &t.blocks[i], r0);
     if (!t.blocks[i].m.any) continue;
     if (!any) {
+      zero(t.row_sum, BLOCK);
+      zero(t.row_mean, BLOCK);
       copy_rows(rows, d, h->q + r0 * h->q_stride, h->q_stride, t.q);
       copy_rows(rows, d, h->dout + r0 * h->dout_stride, h->dout_stride, t.dout);
     }
@@ -306,6 +332,10 @@ void KERNEL(attention_give)(const attention_head *h, size_t span, size_t tile, f
   backward_tile t = backward_layout(h, span, scratch);
   size_t r0 = tile * BLOCK;
   add_rows(rows_from(r0, h->queries), h->head_size, t.dq, h->dq + r0 * h->dq_stride, h->dq_stride);
+  for (size_t r = 0; h->slope_grad && r < rows_from(r0, h->queries); r++) {
+    h->row_sums[2 * (r0 + r) * h->row_stride] += t.row_sum[r];
+    h->row_sums[2 * (r0 + r) * h->row_stride + 1] += t.row_mean[r];
+  }
   if (!h->table_grad && !h->factor_grad) return;
   for (size_t i = t.count; i-- > 0;)
     if (t.blocks[i].m.any) give_table(h, &t.blocks[i], r0);

@@ -176,6 +176,10 @@ static forward_operands forward_load(const attention_head *h, const forward_crew
   }
   turn_block(keys, d, h->k + start * h->k_stride, h->k_stride, crew->turned_keys);
   copy_rows(keys, d, h->v + start * h->v_stride, h->v_stride, crew->values);
+  if (left && block > 0) {
+    fetch_rows(BLOCK, d, h->k + (start - BLOCK) * h->k_stride, h->k_stride);
+    fetch_rows(BLOCK, d, h->v + (start - BLOCK) * h->v_stride, h->v_stride);
+  }
   return (forward_operands){crew->turned_keys, crew->values, NULL, padded(d)};
 }
 

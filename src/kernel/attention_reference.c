@@ -86,7 +86,7 @@ static void score_piece(const attention_head *h, const piece *p, double *capped,
 
 size_t attention_scratch_reference(size_t head_size)
 {
-  return ((2 * BLOCK + 1) * head_size + 2 * BLOCK * BLOCK) * (sizeof(double) / sizeof(float));
+  return ((2 * BLOCK + 1) * head_size + 2 * BLOCK * BLOCK + BLOCK) * (sizeof(double) / sizeof(float));
 }
 
 /* One row's pairs and blocks; blocks_to: of the rows of its tile before it. */
@@ -164,13 +164,14 @@ void attention_delta_reference(const attention_head *h, size_t from, size_t to, 
  * it. */
 typedef struct open_block {
   double *dk, *dv, *dq, *capped, *ds;
+  double *mean; /* of the tile's rows: sum of weight * |distance| */
 } open_block;
 
 static open_block open_block_in(const attention_head *h, float *scratch)
 {
   size_t d = h->head_size;
   double *at = (double *)(void *)scratch, *pairs = at + (2 * BLOCK + 1) * d;
-  return (open_block){at, at + BLOCK * d, at + 2 * BLOCK * d, pairs, pairs + BLOCK * BLOCK};
+  return (open_block){at, at + BLOCK * d, at + 2 * BLOCK * d, pairs, pairs + BLOCK * BLOCK, pairs + 2 * BLOCK * BLOCK};
 }
 
 /* One block: it keeps no table of a span. */
@@ -212,10 +213,12 @@ static void meet_piece(const attention_head *h, const piece *p, const open_block
   double *capped = b->capped + r % BLOCK * BLOCK, *ds = b->ds + r % BLOCK * BLOCK, score[BLOCK];
   float gradient[BLOCK];
   score_piece(h, p, capped, score);
+  b->mean[r % BLOCK] = 0;
   for (size_t j = p->from; j < p->to; j++) {
     size_t i = j - p->from;
     double *dk = b->dk + j % BLOCK * d, *dv = b->dv + j % BLOCK * d;
     double weight = exp(score[i] - h->lse[r * h->row_stride]);
+    b->mean[r % BLOCK] += weight * fabs((double)distance(h, p, j));
     ds[i] = weight * (dot(d, dout, value_row(h, j)) - h->delta[r * h->row_stride]);
     gradient[i] = (float)ds[i];
     double dot_gradient = product_gradient(h, p, j, ds[i], capped[i]);
@@ -259,6 +262,11 @@ void attention_give_reference(const attention_head *h, size_t block, size_t tile
       for (size_t c = 0; c < h->head_size; c++) b.dq[c] += dot_gradient * key[c * step];
     }
     for (size_t c = 0; c < h->head_size; c++) h->dq[r * h->dq_stride + c] += (float)b.dq[c];
+    if (h->slope_grad) {
+      float *sums = h->row_sums + 2 * r * h->row_stride;
+      for (size_t j = p.from; j < p.to; j++) sums[0] += (float)ds[j - p.from];
+      sums[1] += (float)b.mean[r % BLOCK];
+    }
     if (h->bias != BIAS_DISTANCE) continue;
     for (size_t j = p.from; j < p.to; j++) {
       if (h->table_grad) h->table_grad[-distance(h, &p, j)] += (float)ds[j - p.from];

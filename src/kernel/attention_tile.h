@@ -40,6 +40,13 @@ static inline void copy_rows(size_t rows, size_t d, const float *from, size_t fr
       vf_store(to + r * width + c, vf_load_part(from + r * from_stride + c, part(d, c)));
 }
 
+/* Asks for rows that are copied next: they may lie a page apart, where no processor looks ahead by itself. */
+static inline void fetch_rows(size_t rows, size_t d, const float *from, size_t stride)
+{
+  for (size_t r = 0; r < rows; r++)
+    for (size_t c = 0; c < d; c += LINE) __builtin_prefetch(from + r * stride + c, 0, 2);
+}
+
 static inline void add_rows(size_t rows, size_t d, const float *from, float *to, size_t to_stride)
 {
   size_t width = padded(d);

@@ -31,7 +31,10 @@ attend_plan attend_layout(const alibi_context *context, const attention_size *s,
   p.delta = arena_floats(memory, size_mul(s->queries, s->heads));
   p.visitors = arena_take(memory, size_mul(head_blocks, 2), sizeof *p.visitors);
   p.turns = arena_take(memory, size_mul(s->kv_heads, p.blocks), sizeof *p.turns);
-  if (s->slope_grad) p.slope_parts = arena_take(memory, head_blocks, sizeof *p.slope_parts);
+  if (s->slope_grad) {
+    p.slope_parts = arena_take(memory, head_blocks, sizeof *p.slope_parts);
+    p.row_sums = arena_floats(memory, size_mul(size_mul(s->queries, s->heads), 2));
+  }
   tables = size_mul(s->segments, size_mul(s->heads, s->table_length));
   if (s->table_grad) p.table_parts = arena_floats(memory, tables);
   if (s->factor_grad) p.factor_parts = arena_floats(memory, tables);

@@ -83,6 +83,7 @@ static attention_head backward_head(const op_attention *a, const attend_plan *p,
   head.dk_stride = a->dk.row_stride;
   head.dv_stride = a->dv.row_stride;
   ptrdiff_t zero = (ptrdiff_t)a->table_length - 1 + a->lowest;
+  if (a->slope_grad) head.row_sums = p->row_sums + 2 * (s->row * a->heads + h);
   if (a->table_grad) head.table_grad = p->table_parts + part + zero;
   if (a->factor_grad) head.factor_grad = p->factor_parts + part + zero;
   if (a->offset_grad) head.offset_grad = a->offset_grad + s->key_row * a->heads + h;
@@ -144,7 +145,22 @@ static void prepare(alibi_context *context, const op_attention *a, const attend_
     attention_head head = backward_head(a, p, segment, h);
     context->kernel->attention_delta(&head, 0, head.queries, (float *)head.delta);
     if (a->visited) find_visitors(a, p, segment, h);
+    for (size_t r = 0; a->slope_grad && r < head.queries; r++)
+      head.row_sums[2 * r * a->heads] = head.row_sums[2 * r * a->heads + 1] = 0;
   });
+}
+
+/* The sum of the spans' parts and of each row's correction (kernel/kernel.h, row_sums). */
+static double slope_gradient(const op_attention *a, const attend_plan *p, size_t h, size_t spans)
+{
+  double sum = 0;
+  for (size_t i = 0; i < spans; i++) sum += p->slope_parts[h * p->blocks + i];
+  for (size_t s = 0; s < a->segment_count; s++)
+    for (size_t r = a->segments[s].row; r < a->segments[s].row + a->segments[s].rows; r++) {
+      const float *row = p->row_sums + 2 * (r * a->heads + h);
+      sum += (double)row[0] * row[1];
+    }
+  return sum;
 }
 
 /* Parts of the segments and spans, in order. */
@@ -152,7 +168,7 @@ static void add_parts(alibi_context *context, const op_attention *a, const atten
 {
   size_t length = a->table_length, spans = p->span_start[a->segment_count];
   for (size_t h = 0; a->slope_grad && h < a->heads; h++)
-    for (size_t i = 0; i < spans; i++) a->slope_grad[h] += p->slope_parts[h * p->blocks + i];
+    a->slope_grad[h] += slope_gradient(a, p, h, spans);
   OP_FOR_ITEMS(context, static, a->heads, (double)(a->segment_count * a->heads * length), {
     for (size_t s = 0; s < a->segment_count; s++) {
       size_t part = (s * a->heads + item) * length;

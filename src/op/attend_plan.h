@@ -23,6 +23,7 @@ typedef struct attend_plan {
   int32_t *visitors;     /* [H, blocks, 2]: first tile that visits a block, last one + 1 */
   atomic_size_t *turns;  /* [G, spans]: see attend_backward.c */
   double *slope_parts;   /* [H, spans] */
+  float *row_sums;       /* [T, H, 2], with slope_parts */
   float *table_parts, *factor_parts; /* [segments, H, table_length] */
   size_t blocks;         /* limit of the blocks, and of the spans; stride of the lists above */
 } attend_plan;

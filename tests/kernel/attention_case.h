@@ -251,6 +251,7 @@ static inline void run_backward(const kernel_table *t, const attention_head *hea
     for (size_t r = 0; r < given[i].queries; r += 50)
       t->attention_delta(given + i, r, r + 50 < given[i].queries ? r + 50 : given[i].queries, delta);
     given[i].delta = delta;
+    given[i].row_sums = filled_floats(span(given[i].queries, 2, 2 * given[i].row_stride), 0);
   }
   size_t keys = t->attention_span(heads->head_size) * ATTENTION_BLOCK;
   for (size_t span = 0; span * keys < heads->keys; span++) {
@@ -260,6 +261,11 @@ static inline void run_backward(const kernel_table *t, const attention_head *hea
         if (t->attention_meet(given + i, span, tile, scratch)) t->attention_give(given + i, span, tile, scratch);
     t->attention_close(given, span, scratch);
   }
+  for (size_t i = 0; i < count; i++)
+    for (size_t r = 0; given[i].slope_grad && r < given[i].queries; r++) {
+      const float *sums = given[i].row_sums + 2 * r * given[i].row_stride;
+      *given[i].slope_grad += (double)sums[0] * sums[1];
+    }
 }
 
 /* ---- the formula ---- */
