@@ -44,6 +44,8 @@ static bool row_done(const forward_tile *t, size_t r, bool left, size_t block)
   return left ? t->seen[r].from >= (block + 1) * BLOCK : t->seen[r].to <= block * BLOCK;
 }
 
+enum { EXACT = (1 << 24) - BLOCK }; /* whole numbers up to here, and some more, are exact in fp32 */
+
 /* What the distance from the nearest key of blocks .. block (right: block ..) adds to the logarithm of the weight of
  * them all, for LANES rows from r on. */
 static vf distance_tails(const attention_head *h, const forward_tile *t, bool left, size_t block, size_t r)
@@ -52,16 +54,18 @@ static vf distance_tails(const attention_head *h, const forward_tile *t, bool le
   size_t nearest = left ? block * BLOCK + BLOCK - 1 : block * BLOCK;
   int64_t position = key_position(h, nearest), sign = left ? 1 : -1;
   if (h->bias == BIAS_KEY) return (vf){0};
-  if (h->bias == BIAS_SLOPE && !h->query_positions) {
-    float first = (float)(sign * (query_position(h, t->first + r) - position));
-    return (vf_from_int(vi_lanes()) * (float)sign + first) * -h->slope;
-  }
+  int64_t first = sign * (query_position(h, t->first + r) - position);
+  if (h->bias == BIAS_SLOPE && !h->query_positions && first < EXACT)
+    return (vf_from_int(vi_lanes()) * (float)sign + (float)first) * -h->slope;
+  int64_t from = left ? h->proof.tails_before_from : h->proof.tails_after_from;
   vf tail = {0};
   for (size_t l = 0; l < LANES && r + l < t->rows; l++) {
     if (row_done(t, r + l, left, block)) continue; /* a table may not reach so far */
     int64_t distance = sign * (query_position(h, t->first + r + l) - position);
-    if (distance < 0) distance = 0;
-    tail[l] = h->bias == BIAS_SLOPE ? -h->slope * (float)distance : tails[distance / BLOCK];
+    if (h->bias == BIAS_SLOPE)
+      tail[l] = -h->slope * (float)distance;
+    else
+      tail[l] = tails[distance > from ? (distance - from) / BLOCK : 0];
   }
   return tail;
 }
@@ -82,7 +86,7 @@ static void stop_some(const attention_head *h, forward_tile *t, bool left, size_
   for (size_t r = 0; r < t->rows; r += LANES) {
     vf lse = vf_load(t->maximum + r) + vf_log(vf_load(t->sum + r));
     vf weight = stop_weight(h, &t->proof, table, r), tail = distance_tails(h, t, left, block, r);
-    vf slack = (vf_abs(weight) + vf_abs(tail) + vf_abs(lse)) * 0x1p-22f; /* these may be large, and cancel */
+    vf slack = (vf_abs(weight) + vf_abs(tail) + vf_abs(lse)) * 0x1p-22f + 1e-3f; /* these may be large, and cancel */
     vf_store(gaps + r, weight + tail - lse + slack);
   }
   for (size_t r = 0; r < t->rows; r++) {

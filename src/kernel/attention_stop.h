@@ -75,7 +75,11 @@ static inline void stop_measure(const attention_head *h, size_t first, size_t ro
     vf_store(s->reach + r, reach * (1.0f + 0x1p-16f)); /* also what a score of far keys may round up */
     for (size_t i = 0; i < PROOF_CLUSTERS; i++) {
       vf product = row_products(h, first, rows, r, h->proof.clusters + i * d) * h->scale;
-      vf_store(s->centre + i * BLOCK + r, (h->factors ? vf_abs(product) : product) + slack); /* they may turn it round */
+      if (h->factors) /* they may turn a score round */
+        product = vf_abs(product);
+      else if (h->cap > 0) /* it lifts what is below 0 */
+        product = vf_max(vf_splat(0), product);
+      vf_store(s->centre + i * BLOCK + r, product + slack);
     }
   }
   for (size_t r = 0; r < rows; r++) {

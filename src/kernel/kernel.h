@@ -53,9 +53,10 @@ typedef struct attention_proof {
   /* Tables: [blocks] of all keys in blocks 0 .. b, with the bias (SLOPE) as seen from the last key of b, (KEY) as it is,
    * (DISTANCE) 0.  And of all keys in blocks b .. last, as seen from the first key of b; NULL where causal. */
   const float *tables_before, *tables_after;
-  /* DISTANCE: log of the sum of exp(bias) at distances ATTENTION_BLOCK i and beyond; to the other side; and the largest
-   * of the absolute factors. */
+  /* DISTANCE: log of the sum of exp(bias) at distances tails_before_from + ATTENTION_BLOCK i and beyond; to the other side,
+   * where distances are negative, as absolute values; and the largest of the absolute factors. */
   const float *tails_before, *tails_after;
+  int64_t tails_before_from, tails_after_from;
   float largest_factor;
 } attention_proof;
 

@@ -21,8 +21,8 @@ attend_plan attend_layout(const alibi_context *context, const attention_size *s,
   p.head_order = arena_take(memory, s->heads, sizeof *p.head_order);
   if (!s->backward) {
     p.tallies = arena_take(memory, (size_t)context->threads, sizeof *p.tallies);
-    p.clusters = arena_floats(memory, size_mul(size_mul(s->kv_heads, p.blocks / (PROOF_FROM + 1) + 1),
-                                               size_mul(PROOF_CLUSTERS, s->head_size)));
+    p.slots = p.blocks / (PROOF_FROM + 1) + 1 < s->segments ? p.blocks / (PROOF_FROM + 1) + 1 : s->segments;
+    p.clusters = arena_floats(memory, size_mul(size_mul(s->kv_heads, p.slots), size_mul(PROOF_CLUSTERS, s->head_size)));
     p.tables_before = arena_floats(memory, tables);
     if (s->both_sides) p.tables_after = arena_floats(memory, tables);
     return p;
@@ -35,7 +35,10 @@ attend_plan attend_layout(const alibi_context *context, const attention_size *s,
     p.slope_parts = arena_take(memory, head_blocks, sizeof *p.slope_parts);
     p.row_sums = arena_floats(memory, size_mul(size_mul(s->queries, s->heads), 2));
   }
-  tables = size_mul(s->segments, size_mul(s->heads, s->table_length));
+  p.part_start = arena_take(memory, size_add(s->segments, 1), sizeof *p.part_start);
+  p.parts = size_mul(s->segments, s->table_length);
+  if (!s->positions && p.parts > size_add(s->queries, s->keys)) p.parts = size_add(s->queries, s->keys);
+  tables = size_mul(s->heads, p.parts);
   if (s->table_grad) p.table_parts = arena_floats(memory, tables);
   if (s->factor_grad) p.factor_parts = arena_floats(memory, tables);
   return p;
@@ -54,10 +57,22 @@ static bool proof_is_cached(const op_attention *a, const attention_segment *s)
   return s->cache && !a->both_sides;
 }
 
+distance_range attend_distances(const op_attention *a, const attention_segment *s)
+{
+  distance_range table = {a->lowest, a->lowest + (int64_t)a->table_length};
+  if (a->query_positions) return table;
+  int64_t from = s->first - (int64_t)s->keys + 1, to = s->first + (int64_t)s->rows;
+  if (!a->both_sides && from < 0) from = 0;
+  if (from < table.from) from = table.from;
+  if (to > table.to) to = table.to;
+  return (distance_range){from, from < to ? to : from};
+}
+
 attend_plan attend_begin(const alibi_context *context, const op_attention *a, bool backward, void *memory)
 {
   attention_size s = {.segments = a->segment_count, .heads = a->heads, .kv_heads = a->kv_heads,
                       .head_size = a->head_size, .table_length = a->table_length, .both_sides = a->both_sides,
+                      .positions = a->query_positions != NULL,
                       .backward = backward, .slope_grad = a->slope_grad != NULL,
                       .table_grad = a->table_grad != NULL, .factor_grad = a->factor_grad != NULL};
   for (size_t i = 0; i < a->segment_count; i++) {
@@ -67,15 +82,19 @@ attend_plan attend_begin(const alibi_context *context, const op_attention *a, bo
   }
   arena given = {.base = memory, .size = SIZE_MAX};
   attend_plan p = attend_layout(context, &s, &given);
-  size_t blocks = 0, spans = 0, most = context->kernel->attention_span(a->head_size);
+  size_t blocks = 0, spans = 0, parts = 0, most = context->kernel->attention_span(a->head_size);
   for (size_t i = 0; i < a->segment_count; i++) {
     p.block_start[i] = blocks;
     if (backward) p.span_start[i] = spans;
+    if (backward) p.part_start[i] = parts;
+    distance_range distances = attend_distances(a, &a->segments[i]);
+    parts += (size_t)(distances.to - distances.from);
     spans += (tiles_of(a->segments[i].keys) + most - 1) / most;
     if (!proof_is_cached(a, &a->segments[i])) blocks += tiles_of(a->segments[i].keys);
   }
   p.block_start[a->segment_count] = blocks;
   if (backward) p.span_start[a->segment_count] = spans;
+  if (backward) p.part_start[a->segment_count] = parts;
   return p;
 }
 
@@ -157,10 +176,11 @@ static bool has_proof(const attention_segment *s)
   return s->keys > PROOF_FROM * ATTENTION_BLOCK;
 }
 
+/* Segments with a proof have more than PROOF_FROM blocks: a part of all, or as many slots as segments. */
 static float *clusters_of(const op_attention *a, const attend_plan *p, size_t group, size_t segment)
 {
-  size_t slots = p->blocks / (PROOF_FROM + 1) + 1, slot = p->block_start[segment] / (PROOF_FROM + 1);
-  return p->clusters + (group * slots + slot) * PROOF_CLUSTERS * a->head_size;
+  size_t slot = p->slots == a->segment_count ? segment : p->block_start[segment] / (PROOF_FROM + 1);
+  return p->clusters + (group * p->slots + slot) * PROOF_CLUSTERS * a->head_size;
 }
 
 /* The keys of a block, turned, into the thread's scratch; returns how many. */
@@ -277,6 +297,13 @@ static void prepare_proof(alibi_context *context, const op_attention *a, const a
   join_blocks(context, a, p);
 }
 
+/* The distance nearest to 0 that a table has to one side: an absolute value. */
+static int64_t first_of_side(const op_attention *a, int sign)
+{
+  int64_t nearest = sign > 0 ? a->lowest : -(a->lowest + (int64_t)a->table_length - 1);
+  return nearest > 0 ? nearest : 0;
+}
+
 static void prove(const op_attention *a, const attend_plan *p, size_t segment, size_t h, attention_head *head)
 {
   const attention_segment *s = &a->segments[segment];
@@ -297,6 +324,8 @@ static void prove(const op_attention *a, const attend_plan *p, size_t segment, s
   if (a->bias == BIAS_DISTANCE) {
     size_t entries = op_tail_entries(a->table_length);
     proof->tails_before = a->tails_before + h * entries;
+    proof->tails_before_from = first_of_side(a, 1);
+    proof->tails_after_from = first_of_side(a, -1);
     proof->tails_after = a->tails_after ? a->tails_after + h * entries : NULL;
     if (a->factors) proof->largest_factor = a->largest_factors[h];
   }
@@ -310,14 +339,14 @@ static double log_add(double log_sum, double x)
 }
 
 /* From the far end inwards, so that every sum begins with its smallest terms. */
-static void tails_of_side(const kernel_table *k, const float *table, int64_t farthest, size_t entries, int sign,
-                          float *tails)
+static void tails_of_side(const kernel_table *k, const float *table, int64_t first, int64_t farthest, size_t entries,
+                          int sign, float *tails)
 {
   double sum = -INFINITY;
   for (size_t e = entries; e-- > 0;) {
     float few[ATTENTION_BLOCK], largest = -INFINITY;
     size_t count = 0;
-    for (int64_t t = (int64_t)e * ATTENTION_BLOCK; t <= farthest && count < ATTENTION_BLOCK; t++) {
+    for (int64_t t = first + (int64_t)e * ATTENTION_BLOCK; t <= farthest && count < ATTENTION_BLOCK; t++) {
       few[count++] = table[-sign * t];
       if (few[count - 1] > largest) largest = few[count - 1];
     }
@@ -335,8 +364,10 @@ void op_table_tails(alibi_context *context, const op_attention *a, float *before
   size_t entries = op_tail_entries(a->table_length), length = a->table_length;
   OP_FOR_ITEMS(context, static, a->heads, 32.0 * (double)(a->heads * length), {
     const float *table = table_at_zero(a, a->table, item);
-    tails_of_side(context->kernel, table, a->lowest + (int64_t)length - 1, entries, 1, before + item * entries);
-    if (after) tails_of_side(context->kernel, table, -a->lowest, entries, -1, after + item * entries);
+    tails_of_side(context->kernel, table, first_of_side(a, 1), a->lowest + (int64_t)length - 1, entries, 1,
+                  before + item * entries);
+    if (after)
+      tails_of_side(context->kernel, table, first_of_side(a, -1), -a->lowest, entries, -1, after + item * entries);
     float largest = 0;
     for (size_t t = 0; a->factors && t < length; t++)
       if (!(fabsf(a->factors[item * length + t]) <= largest)) largest = fabsf(a->factors[item * length + t]);

@@ -72,7 +72,7 @@ typedef struct op_attention {
 typedef struct attention_size {
   size_t segments, queries, keys; /* keys that are not cached, and with both_sides those that are */
   size_t heads, kv_heads, head_size, table_length;
-  bool both_sides, backward, slope_grad, table_grad, factor_grad;
+  bool both_sides, positions, backward, slope_grad, table_grad, factor_grad;
 } attention_size;
 
 size_t op_attention_bytes(const alibi_context *context, const attention_size *size);
@@ -88,8 +88,8 @@ static inline size_t op_tail_entries(size_t table_length)
 }
 
 /* What skipping needs of tables [H, length]: before, after [H, op_tail_entries(length)] logarithms of the sums of
- * exp(table) from a multiple of 64 outwards, to either side of distance 0; largest_factors [H].  after may be NULL where
- * lowest is 0. */
+ * exp(table) from every 64th distance outwards, to either side, beginning with the one nearest to 0 that the table has
+ * there; largest_factors [H].  after may be NULL where no query sees keys beyond its position. */
 void op_table_tails(alibi_context *context, const op_attention *a, float *before, float *after, float *largest_factors);
 
 #endif

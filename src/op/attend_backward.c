@@ -71,7 +71,7 @@ static attention_range tiles_meeting(const op_attention *a, const attend_plan *p
 static attention_head backward_head(const op_attention *a, const attend_plan *p, size_t segment, size_t h)
 {
   const attention_segment *s = &a->segments[segment];
-  size_t group = h / (a->heads / a->kv_heads), part = (segment * a->heads + h) * a->table_length;
+  size_t group = h / (a->heads / a->kv_heads);
   attention_head head = attend_head(a, segment, h);
   head.delta = p->delta + s->row * a->heads + h;
   head.dout = a->dout.data + s->row * a->dout.row_stride + h * a->dout.head_stride;
@@ -82,7 +82,9 @@ static attention_head backward_head(const op_attention *a, const attend_plan *p,
   head.dq_stride = a->dq.row_stride;
   head.dk_stride = a->dk.row_stride;
   head.dv_stride = a->dv.row_stride;
-  ptrdiff_t zero = (ptrdiff_t)a->table_length - 1 + a->lowest;
+  /* a segment's part of a table lies reversed, too: its largest distance first */
+  size_t part = h * p->parts + p->part_start[segment];
+  ptrdiff_t zero = (ptrdiff_t)attend_distances(a, s).to - 1;
   if (a->slope_grad) head.row_sums = p->row_sums + 2 * (s->row * a->heads + h);
   if (a->table_grad) head.table_grad = p->table_parts + part + zero;
   if (a->factor_grad) head.factor_grad = p->factor_parts + part + zero;
@@ -167,13 +169,15 @@ static double slope_gradient(const op_attention *a, const attend_plan *p, size_t
 static void add_parts(alibi_context *context, const op_attention *a, const attend_plan *p)
 {
   size_t length = a->table_length, spans = p->span_start[a->segment_count];
-  for (size_t h = 0; a->slope_grad && h < a->heads; h++)
-    a->slope_grad[h] += slope_gradient(a, p, h, spans);
-  OP_FOR_ITEMS(context, static, a->heads, (double)(a->segment_count * a->heads * length), {
+  for (size_t h = 0; a->slope_grad && h < a->heads; h++) a->slope_grad[h] += slope_gradient(a, p, h, spans);
+  OP_FOR_ITEMS(context, static, a->heads, (double)(a->heads * p->part_start[a->segment_count]), {
     for (size_t s = 0; s < a->segment_count; s++) {
-      size_t part = (s * a->heads + item) * length;
-      if (a->table_grad) context->kernel->add(length, p->table_parts + part, a->table_grad + item * length);
-      if (a->factor_grad) context->kernel->add(length, p->factor_parts + part, a->factor_grad + item * length);
+      distance_range range = attend_distances(a, &a->segments[s]);
+      size_t part = item * p->parts + p->part_start[s], count = (size_t)(range.to - range.from);
+      size_t first = item * length + (size_t)(a->lowest + (int64_t)length - range.to); /* of the largest distance */
+      if (count == 0) continue;
+      if (a->table_grad) context->kernel->add(count, p->table_parts + part, a->table_grad + first);
+      if (a->factor_grad) context->kernel->add(count, p->factor_parts + part, a->factor_grad + first);
     }
   });
 }
@@ -190,7 +194,7 @@ static key_span span_of(const alibi_context *context, const op_attention *a, con
 void op_attention_backward(alibi_context *context, const op_attention *a, void *memory)
 {
   attend_plan p = attend_begin(context, a, true, memory);
-  size_t tables = a->segment_count * a->heads * a->table_length;
+  size_t tables = a->heads * p.parts;
   if (a->table_grad) memset(p.table_parts, 0, tables * sizeof *p.table_parts);
   if (a->factor_grad) memset(p.factor_parts, 0, tables * sizeof *p.factor_parts);
   prepare(context, a, &p);

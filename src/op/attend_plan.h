@@ -15,7 +15,7 @@ typedef struct attend_plan {
   size_t *span_start;  /* [segments + 1] backward: of spans (kernel/kernel.h) instead of blocks */
   size_t *head_order;  /* [H] those that walk farthest first */
   /* proof */
-  float *clusters;                     /* [G, blocks / (PROOF_FROM + 1) + 1, PROOF_CLUSTERS, D] of segments with a proof */
+  float *clusters;                     /* [G, slots, PROOF_CLUSTERS, D]: see clusters_of */
   float *tables_before, *tables_after; /* [H, blocks, PROOF_TABLE] */
   attention_tally *tallies;            /* [threads] */
   /* backward */
@@ -24,7 +24,9 @@ typedef struct attend_plan {
   atomic_size_t *turns;  /* [G, spans]: see attend_backward.c */
   double *slope_parts;   /* [H, spans] */
   float *row_sums;       /* [T, H, 2], with slope_parts */
-  float *table_parts, *factor_parts; /* [segments, H, table_length] */
+  size_t *part_start;    /* [segments + 1]: in entries of one head, where a segment's part of a table begins */
+  float *table_parts, *factor_parts; /* [H, parts]: of each segment the distances that it has */
+  size_t parts, slots;
   size_t blocks;         /* limit of the blocks, and of the spans; stride of the lists above */
 } attend_plan;
 
@@ -42,6 +44,12 @@ static inline size_t tiles_of(size_t rows)
 
 /* The segment of a block or span, given where each one starts. */
 size_t attend_segment_of(const size_t *starts, size_t segments, size_t place);
+
+/* The distances of a table that a segment may have. */
+typedef struct distance_range {
+  int64_t from, to; /* to is not in it */
+} distance_range;
+distance_range attend_distances(const op_attention *a, const attention_segment *s);
 
 /* Multiply-adds of one product of queries and keys, causal halves not taken off. */
 double attend_operations(const op_attention *a);
