@@ -176,7 +176,7 @@ static forward_operands forward_load(const attention_head *h, const forward_crew
   if (h->key_blocks) {
     size_t width = (d + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
     return (forward_operands){h->key_blocks[block], h->value_blocks[block],
-                              left && block > 0 ? h->key_blocks[block - 1] : NULL, width};
+                              left && block > h->first_block ? h->key_blocks[block - 1] : NULL, width};
   }
   turn_block(keys, d, h->k + start * h->k_stride, h->k_stride, crew->turned_keys);
   copy_rows(keys, d, h->v + start * h->v_stride, h->v_stride, crew->values);
@@ -318,6 +318,13 @@ static bool walks_on(const forward_tile *t, bool left, size_t block)
   return false;
 }
 
+/* Rows that are stopped by nothing but the want of blocks. */
+static void count_missed(const attention_head *h, const forward_tile *t, size_t block)
+{
+  for (size_t r = 0; h->tally && r < t->rows; r++)
+    h->tally->missed += !t->stopped[r] && t->seen[r].from < t->seen[r].to && !row_done(t, r, true, block);
+}
+
 static bool crew_walks_on(const forward_crew *crew, bool left, size_t block)
 {
   for (size_t i = 0; i < crew->count; i++)
@@ -337,11 +344,15 @@ static void forward_walk(const attention_head *h, forward_crew *crew, bool left,
   for (size_t step = 0; step < count; step++) {
     size_t block = left ? from - step : from + step;
     forward_operands operands = {0};
-    if (!crew_walks_on(crew, left, block)) break;
+    if (!crew_walks_on(crew, left, block) || (left && block + 1 < h->first_block)) break;
     for (size_t i = 0; i < crew->count; i++) {
       forward_tile *t = &crew->tiles[i];
       if (left ? block > t->home : block <= t->home) continue;
       if (stops && block != t->home) stop_some(h, t, left, block, log_tolerance);
+      if (left && block < h->first_block) {
+        count_missed(h, t, block);
+        continue;
+      }
       forward_meet(h, t, block * BLOCK);
       if (!t->m.any) continue;
       if (!operands.values) operands = forward_load(h, crew, block, left);

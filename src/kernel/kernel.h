@@ -36,6 +36,7 @@ typedef struct attention_rows {
 typedef struct attention_tally {
   int64_t pairs_visible, pairs_visited, blocks_visible, blocks_visited;
   double skipped; /* largest share of a row that was not visited, by the proof */
+  int64_t missed; /* rows that would have gone on to blocks that are no longer there (first_block): they are wrong */
 } attention_tally;
 
 /* What the proof knows of a run of keys: PROOF_CLUSTERS centres near which they lie, and for each cluster the logarithm of
@@ -84,6 +85,7 @@ typedef struct attention_head {
   size_t q_stride, k_stride, v_stride;
   const float *const *key_blocks;   /* NULL, or per block of ATTENTION_BLOCK keys a pointer to [d, block] (turned) */
   const float *const *value_blocks; /* [block, d padded to ATTENTION_PAD] */
+  size_t first_block;               /* blocks before it are gone: a row that the proof does not stop there is missed */
   attention_proof proof;
 
   float *out;          /* [queries, d] */

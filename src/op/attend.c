@@ -153,6 +153,7 @@ attention_head attend_head(const op_attention *a, size_t segment, size_t h)
   }
   if (s->cache) {
     size_t list = (s->list + group) * s->cache->blocks;
+    head.first_block = s->cache->first_block[s->list + group];
     head.key_blocks = (const float *const *)(s->cache->key_blocks + list);
     head.value_blocks = (const float *const *)(s->cache->value_blocks + list);
   } else {
@@ -418,6 +419,7 @@ static void add_tallies(const alibi_context *context, const attend_plan *p, atte
     tally->pairs_visited += t->pairs_visited;
     tally->blocks_visible += t->blocks_visible;
     tally->blocks_visited += t->blocks_visited;
+    tally->missed += t->missed;
     if (t->skipped > tally->skipped) tally->skipped = t->skipped;
   }
 }

@@ -18,6 +18,7 @@ static void layout(block_cache *c, arena *a)
 {
   c->key_blocks = arena_take(a, size_mul(c->lists, c->blocks), sizeof *c->key_blocks);
   c->value_blocks = arena_take(a, size_mul(c->lists, c->blocks), sizeof *c->value_blocks);
+  c->first_block = arena_take(a, c->lists, sizeof *c->first_block);
 }
 
 static size_t store_bytes(const block_cache *c, size_t blocks)

@@ -23,6 +23,7 @@ typedef struct block_cache {
   size_t lists, head_size, capacity;  /* capacity in positions */
   size_t blocks;                      /* of each list */
   float **key_blocks, **value_blocks; /* [lists][blocks] */
+  size_t *first_block;                /* [lists] blocks before it were dropped */
   block_store *store;
   arena memory; /* of the lists */
   /* The proof of skipping, for `share` heads that read each list; 0: none. */
