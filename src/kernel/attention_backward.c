@@ -272,7 +272,7 @@ static void backward_pair(const attention_head *h, const backward_tile *t, backw
   if (kind == SCORE_READY) prepare_scores(h, m, r0, b->start, t->weights, b->steep, b->capped);
   backward_weights(kind, h, t, b, r0);
   if (kind == SCORE_READY) steepen(h, t, b, r0);
-  product_below(m, width, t->ds, b->keys, width, t->dq, !first, !m->whole && !b->finite);
+  product_below(m, width, t->ds, b->keys, width, t->dq, !first, NULL, !m->whole && !b->finite);
   product_above(m, width, t->weights, t->dout, b->dv, !m->whole && !all_finite(m->rows, width, t->dout, width));
   product_above(m, width, t->ds, t->q, b->dk, !m->whole && !all_finite(m->rows, width, t->q, width));
 }

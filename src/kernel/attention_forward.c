@@ -207,13 +207,14 @@ static void forward_meet(const attention_head *h, forward_tile *t, size_t start)
 static void row_seen(const meeting *m, size_t d, const float *q, const float *turned_keys, const float *values, float *s)
 {
   size_t from = m->from[0] / LANES * LANES, to = ((size_t)m->to[0] + LANES - 1) / LANES * LANES;
-  row_columns(to - from, d, q, turned_keys + from, BLOCK, s + from, false, values);
+  row_columns(to - from, d, q, turned_keys + from, BLOCK, s + from, NULL, values);
 }
 
-static void row_below(const meeting *m, size_t width, const float *weights, const forward_operands *b, float *out)
+static void row_below(const meeting *m, size_t width, const float *weights, const forward_operands *b, float *out,
+                      const float *shrink)
 {
   size_t from = m->from[0];
-  row_columns(width, m->to[0] - from, weights + from, b->values + from * b->value_stride, b->value_stride, out, true,
+  row_columns(width, m->to[0] - from, weights + from, b->values + from * b->value_stride, b->value_stride, out, shrink,
               b->next_keys);
 }
 
@@ -230,16 +231,11 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
     product_seen(m, d, t->q, width, b->turned_keys, crew->s);
   if (kind == SCORE_READY) prepare_scores(h, m, t->first, start, crew->s, NULL, NULL);
   forward_weights[kind](h, t, crew, start);
-  for (size_t r = 0; r < t->rows; r++) {
-    if (t->shrink[r] == 1) continue;
-    float *out = t->out + r * width;
-    for (size_t c = 0; c < width; c += LANES) vf_store(out + c, vf_load(out + c) * t->shrink[r]);
-  }
   bool exact = !m->whole && !all_finite(m->keys, width, b->values, b->value_stride);
   if (t->rows == 1)
-    row_below(m, width, crew->s, b, t->out);
+    row_below(m, width, crew->s, b, t->out, t->shrink);
   else
-    product_below(m, width, crew->s, b->values, b->value_stride, t->out, true, exact);
+    product_below(m, width, crew->s, b->values, b->value_stride, t->out, false, t->shrink, exact);
   if (!h->tally) return;
   h->tally->blocks_visited++;
   for (size_t r = 0; r < t->rows; r++) h->tally->pairs_visited += m->to[r] - m->from[r];

@@ -145,20 +145,20 @@ static inline attention_range rows_of_keys(const meeting *m, size_t j, size_t he
   return all;
 }
 
-/* C [width] (+)= a B for one row a [inner]; ahead: see row_tile. */
+/* C [width] = a B, or *shrink C + a B, for one row a [inner]; ahead: see row_tile. */
 static inline void row_columns(size_t width, size_t inner, const float *a, const float *b, size_t b_stride, float *c,
-                               bool accumulate, const float *ahead)
+                               const float *shrink, const float *ahead)
 {
   for (size_t v = 0; v < width;) {
     const float *next = ahead ? ahead + v : NULL;
     if (width - v >= 8 * LANES) {
-      row_tile(8, inner, a, b + v, b_stride, c + v, accumulate, next);
+      row_tile(8, inner, a, b + v, b_stride, c + v, shrink, next);
       v += 8 * LANES;
     } else if (width - v >= 4 * LANES) {
-      row_tile(4, inner, a, b + v, b_stride, c + v, accumulate, next);
+      row_tile(4, inner, a, b + v, b_stride, c + v, shrink, next);
       v += 4 * LANES;
     } else {
-      row_tile(1, inner, a, b + v, b_stride, c + v, accumulate, next);
+      row_tile(1, inner, a, b + v, b_stride, c + v, shrink, next);
       v += LANES;
     }
   }
@@ -182,19 +182,22 @@ static inline void product_seen(const meeting *m, size_t inner, const float *a, 
     }
 }
 
-/* C [height, width] (+)= A B with B's rows b_stride apart. */
+/* C [height, width] (+)= A B with B's rows b_stride apart; shrink: see tile. */
 static inline void tile_columns(size_t height, size_t width, size_t inner, const float *a, size_t row_stride,
-                                size_t inner_stride, const float *b, size_t b_stride, float *c, bool accumulate)
+                                size_t inner_stride, const float *b, size_t b_stride, float *c, bool accumulate,
+                                const float *shrink)
 {
   size_t v = 0;
   for (; width - v >= TILE_COLUMNS; v += TILE_COLUMNS)
-    tile_of(height, TILE_VECTORS, inner, a, row_stride, inner_stride, b + v, b_stride, c + v, width, accumulate);
-  if (v < width) tile_of(height, 1, inner, a, row_stride, inner_stride, b + v, b_stride, c + v, width, accumulate);
+    tile_shrinking(height, TILE_VECTORS, inner, a, row_stride, inner_stride, b + v, b_stride, c + v, width, accumulate,
+                   shrink);
+  if (v < width)
+    tile_shrinking(height, 1, inner, a, row_stride, inner_stride, b + v, b_stride, c + v, width, accumulate, shrink);
 }
 
-/* C [rows, width] (+)= P B: row r of P [rows, BLOCK] meets the rows of B that r sees. */
+/* C [rows, width] (+)= P B, or shrink C + P B: row r of P [rows, BLOCK] meets the rows of B that r sees. */
 static inline void product_below(const meeting *m, size_t width, const float *p, const float *b, size_t b_stride,
-                                 float *c, bool accumulate, bool exact)
+                                 float *c, bool accumulate, const float *shrink, bool exact)
 {
   size_t step = exact ? 1 : TILE_ROWS;
   for (size_t r = 0; r < m->rows; r += step) {
@@ -202,8 +205,8 @@ static inline void product_below(const meeting *m, size_t width, const float *p,
     attention_range seen = keys_of_rows(m, r, height);
     if (seen.from < seen.to)
       tile_columns(height, width, seen.to - seen.from, p + r * BLOCK + seen.from, BLOCK, 1,
-                   b + seen.from * b_stride, b_stride, c + r * width, accumulate);
-    else if (!accumulate)
+                   b + seen.from * b_stride, b_stride, c + r * width, accumulate, shrink ? shrink + r : NULL);
+    else if (!accumulate && !shrink)
       zero(c + r * width, height * width);
   }
 }
@@ -219,7 +222,7 @@ static inline void product_above(const meeting *m, size_t width, const float *p,
       see = rows_of_keys(m, j, height, see.to, exact);
       if (see.from < see.to)
         tile_columns(height, width, see.to - see.from, p + see.from * BLOCK + j, 1, BLOCK, b + see.from * width,
-                     width, c + j * width, true);
+                     width, c + j * width, true, NULL);
     } while (exact && see.to < m->rows && see.from < see.to);
   }
 }
