@@ -150,7 +150,7 @@ INLINE void backward_row(const score_kind kind, const bool whole, const bool slo
   float lse = h->lse[(r0 + r) * h->row_stride], delta = h->delta[(r0 + r) * h->row_stride];
   float *strip = kind == SCORE_TABLE && h->table_grad ? b->strip + BLOCK - 1 - r : NULL;
   for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
-    vf weight = vf_exp(score_at(kind, whole, &row, vf_load(p + v), v) - lse);
+    vf weight = vf_exp_weight(score_at(kind, whole, &row, vf_load(p + v), v) - lse);
     vf slope = weight * (vf_load(ds + v) - delta);
     if (!whole) {
       vi seen = seen_lanes(&row, v);

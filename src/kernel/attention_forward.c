@@ -112,33 +112,37 @@ INLINE void forward_rows(const score_kind kind, const bool whole, const attentio
   size_t rows = m->rows - g < LANES ? m->rows - g : LANES;
   int64_t block_position = key_position(h, start);
   for (size_t l = 0; l < LANES; l++) {
-    partial[l] = infinite;
-    if (l >= rows) continue;
-    int64_t distance = query_position(h, t->first + g + l) - block_position;
-    score_row row = score_row_of(kind, h, m, g + l, distance, crew->places);
-    float *s = crew->s + (g + l) * BLOCK;
-    for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
-      vf x = score_at(kind, whole, &row, vf_load(s + v), v);
-      if (kind != SCORE_READY) vf_store(s + v, x);
-      partial[l] = vf_max(whole ? x : vf_select(seen_lanes(&row, v), x, infinite), partial[l]);
+    vf largest = infinite; /* of its own: what is stored to s may alias an array */
+    if (l < rows) {
+      int64_t distance = query_position(h, t->first + g + l) - block_position;
+      score_row row = score_row_of(kind, h, m, g + l, distance, crew->places);
+      float *s = crew->s + (g + l) * BLOCK;
+      for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
+        vf x = score_at(kind, whole, &row, vf_load(s + v), v);
+        if (kind != SCORE_READY) vf_store(s + v, x);
+        largest = vf_max(whole ? x : vf_select(seen_lanes(&row, v), x, infinite), largest);
+      }
     }
+    partial[l] = largest;
   }
   vf before = vf_load(t->maximum + g), now = vf_max(vf_maxima(partial), before);
   vf shrink = vf_exp(vf_select(now == -INFINITY, (vf){0}, before - now));
   vf_store(t->maximum + g, now);
   vf_store(t->shrink + g, shrink);
   for (size_t l = 0; l < LANES; l++) {
-    partial[l] = (vf){0};
-    if (l >= rows) continue;
-    score_row row = {.from = m->from[g + l], .to = m->to[g + l]};
-    float *s = crew->s + (g + l) * BLOCK, shift = t->maximum[g + l];
-    for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
-      vf weight = vf_exp(vf_load(s + v) - shift);
-      if (!whole) weight = vf_and(seen_lanes(&row, v), weight);
-      partial[l] += weight;
-      vf_store(s + v, weight);
+    vf sum = {0};
+    if (l < rows) {
+      score_row row = {.from = m->from[g + l], .to = m->to[g + l]};
+      float *s = crew->s + (g + l) * BLOCK, shift = t->maximum[g + l];
+      for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
+        vf weight = vf_exp_weight(vf_load(s + v) - shift);
+        if (!whole) weight = vf_and(seen_lanes(&row, v), weight);
+        sum += weight;
+        vf_store(s + v, weight);
+      }
+      if (!whole) zero_unseen(m, g + l, s);
     }
-    if (!whole) zero_unseen(m, g + l, s);
+    partial[l] = sum;
   }
   vf_store(t->sum + g, vf_fma(vf_load(t->sum + g), shrink, vf_sums(partial)));
 }

@@ -15,7 +15,7 @@
 
 /* Keys per block, on absolute multiples, and queries per tile.  Rows of values in a cached block are padded to whole
  * multiples of ATTENTION_PAD floats.  Forward takes up to ATTENTION_CREW tiles through the blocks together. */
-enum { ATTENTION_BLOCK = 64, ATTENTION_PAD = 16, ATTENTION_CREW = 4, ATTENTION_SPAN = 4 };
+enum { ATTENTION_BLOCK = 64, ATTENTION_PAD = 16, ATTENTION_CREW = 8, ATTENTION_SPAN = 4 };
 
 /* What is added to the scores: the only thing an attention kernel knows of a position method. */
 typedef enum bias_kind {

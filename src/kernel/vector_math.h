@@ -31,6 +31,28 @@ INLINE vf vf_exp(vf x)
   return vf_times_power(vf_exp_near(r), n);
 }
 
+/* exp(x) of a softmax, for x that are not above 0 but by rounding: what is below 2^-126 is a true 0, so that one factor of
+ * two suffices.  NaN stays NaN. */
+#if defined(__AVX512F__)
+INLINE vf vf_exp_weight(vf x)
+{
+  x = vf_max(vf_splat(-105.0f), x);
+  vf n = (x * 1.44269504088896341f + ROUND_TO_INTEGER) - ROUND_TO_INTEGER;
+  vf r = x - n * LN2_HIGH;
+  r = r - n * LN2_LOW;
+  return vf_times_power(vf_exp_near(r), n);
+}
+#else
+INLINE vf vf_exp_weight(vf x)
+{
+  vf shifted = x * 1.44269504088896341f + ROUND_TO_INTEGER, n = shifted - ROUND_TO_INTEGER;
+  vf r = x - n * LN2_HIGH;
+  r = r - n * LN2_LOW;
+  vf power = (vf)(((vi)shifted << 23) + (127 << 23)); /* n stands in the low bits */
+  return vf_and(~(x < -87.33f), vf_exp_near(r) * power);
+}
+#endif
+
 /* ln(x) for x > 0, finite and normal; 0 gives -infinity, NaN stays.  x = 2^n (1 + y), ln(1 + y) = y - y^2/2 + y^3
  * p(y). */
 INLINE vf vf_log(vf x)
