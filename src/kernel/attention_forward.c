@@ -103,6 +103,23 @@ static void stop_some(const attention_head *h, forward_tile *t, bool left, size_
 
 /* ---- one block joins ---- */
 
+/* One vector of products becomes scores; returns them, -infinity where nothing is seen. */
+INLINE vf make_score(const score_kind kind, const bool whole, const score_row *row, float *s, size_t v)
+{
+  vf x = score_at(kind, whole, row, vf_load(s + v), v);
+  if (kind != SCORE_READY) vf_store(s + v, x);
+  return whole ? x : vf_select(seen_lanes(row, v), x, vf_splat(-INFINITY));
+}
+
+/* One vector of scores becomes weights. */
+INLINE vf weigh(const bool whole, const score_row *row, float *s, size_t v, float shift)
+{
+  vf weight = vf_exp_weight(vf_load(s + v) - shift);
+  if (!whole) weight = vf_and(seen_lanes(row, v), weight);
+  vf_store(s + v, weight);
+  return weight;
+}
+
 /* LANES rows from g on: scores, the new maximum and how the old sums shrink, weights, the new sum. */
 INLINE void forward_rows(const score_kind kind, const bool whole, const attention_head *h, const forward_tile *t,
                          const forward_crew *crew, size_t start, size_t g)
@@ -117,10 +134,12 @@ INLINE void forward_rows(const score_kind kind, const bool whole, const attentio
       int64_t distance = query_position(h, t->first + g + l) - block_position;
       score_row row = score_row_of(kind, h, m, g + l, distance, crew->places);
       float *s = crew->s + (g + l) * BLOCK;
-      for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
-        vf x = score_at(kind, whole, &row, vf_load(s + v), v);
-        if (kind != SCORE_READY) vf_store(s + v, x);
-        largest = vf_max(whole ? x : vf_select(seen_lanes(&row, v), x, infinite), largest);
+      if (whole) {
+        UNROLLED for (int v = 0; v < BLOCK / LANES; v++)
+          largest = vf_max(make_score(kind, true, &row, s, (size_t)v * LANES), largest);
+      } else {
+        for (size_t v = row.from / LANES * LANES; v < row.to; v += LANES)
+          largest = vf_max(make_score(kind, false, &row, s, v), largest);
       }
     }
     partial[l] = largest;
@@ -134,13 +153,12 @@ INLINE void forward_rows(const score_kind kind, const bool whole, const attentio
     if (l < rows) {
       score_row row = {.from = m->from[g + l], .to = m->to[g + l]};
       float *s = crew->s + (g + l) * BLOCK, shift = t->maximum[g + l];
-      for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
-        vf weight = vf_exp_weight(vf_load(s + v) - shift);
-        if (!whole) weight = vf_and(seen_lanes(&row, v), weight);
-        sum += weight;
-        vf_store(s + v, weight);
+      if (whole) {
+        UNROLLED for (int v = 0; v < BLOCK / LANES; v++) sum += weigh(true, &row, s, (size_t)v * LANES, shift);
+      } else {
+        for (size_t v = row.from / LANES * LANES; v < row.to; v += LANES) sum += weigh(false, &row, s, v, shift);
+        zero_unseen(m, g + l, s);
       }
-      if (!whole) zero_unseen(m, g + l, s);
     }
     partial[l] = sum;
   }
