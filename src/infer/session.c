@@ -9,7 +9,8 @@
 #include "base/settings.h"
 #include "model/model.h"
 
-enum { ENGINE_ROWS = 128, HEAD_ROWS = 32 };
+/* The least that a session may keep of each list: the blocks in which nothing stops, and those of one part of a feed. */
+enum { ENGINE_ROWS = 128, HEAD_ROWS = 32, LEAST_MEMORY = PROOF_FROM * ATTENTION_BLOCK + ENGINE_ROWS };
 
 struct session_engine {
   struct session_engine *next; /* of the model */
@@ -30,8 +31,11 @@ struct alibi_session {
   alibi_model *model;
   struct session_engine *engine;
   block_cache *cache;
-  float *logits; /* [V] */
-  size_t length;
+  float *logits, *fresh; /* [V] after the last token; of the step under way */
+  float *logits_memory;
+  size_t length, kept; /* kept: blocks of a list, on average; 0: all */
+  bool has_logits;
+  bool stale;   /* cleared, but there was no memory for blocks of its own */
   bool pending; /* in the step under way, not yet run */
 };
 
@@ -68,6 +72,7 @@ static status engine_new(alibi_model *model, size_t capacity, const position_ext
                       .segments = ENGINE_ROWS,
                       .length = capacity,
                       .head_rows = HEAD_ROWS,
+                      .drops = model->method->decays,
                       .extension = extension,
                       .extension_options = (*engine)->extension_options.bytes};
   TRY(model_pass_new(model, &shape, &(*engine)->pass, error));
@@ -94,12 +99,55 @@ static status engine_borrow(alibi_model *model, size_t capacity, const position_
   return ALIBI_OK;
 }
 
+/* Blocks of a list, on average, that hold the keys of so many tokens. */
+static status blocks_of_memory(const alibi_model *model, int64_t memory, size_t *kept, alibi_error *error)
+{
+  const alibi_context *context = model->context;
+  *kept = 0;
+  if (memory == 0) return ALIBI_OK;
+  if (memory < 0)
+    return fail(error, ALIBI_INVALID, "session: expected a memory of at least 0, found %lld", (long long)memory);
+  if (!model->method->decays)
+    return fail(error, ALIBI_INVALID,
+                "session: a memory of %lld: expected a position method whose bias decays, so that keys may be dropped, "
+                "found '%s'",
+                (long long)memory, model->method->name);
+  if (!(context->tolerance > 0) || !context->kernel->proof_sums)
+    return fail(error, ALIBI_INVALID,
+                "session: a memory of %lld: expected a tolerance above 0 and an instruction set that skips, found %g and "
+                "%s",
+                (long long)memory, context->tolerance, context->kernel->name);
+  if (memory < LEAST_MEMORY)
+    return fail(error, ALIBI_INVALID, "session: expected a memory of at least %d tokens, or 0 (all), found %lld",
+                (int)LEAST_MEMORY, (long long)memory);
+  *kept = (size_t)(memory / ATTENTION_BLOCK + (memory % ATTENTION_BLOCK != 0));
+  return ALIBI_OK;
+}
+
+/* A session without a cache. */
+static status session_begin(alibi_model *model, size_t capacity, const position_extension *extension,
+                            alibi_session **session, alibi_error *error)
+{
+  size_t vocabulary = (size_t)model->config.vocabulary;
+  status result;
+  TRY(memory_new(session, 1, sizeof **session, "a session", error));
+  alibi_session *s = *session;
+  s->model = model;
+  TRY(model_pack(model, error));
+  TRY(engine_borrow(model, capacity, extension, &s->engine, error));
+  TRY(memory_new(&s->logits_memory, size_mul(2, vocabulary), sizeof *s->logits, "the logits of a session", error));
+  s->logits = s->logits_memory;
+  s->fresh = s->logits + vocabulary;
+done:
+  return result;
+}
+
 status alibi_session_new(alibi_model *model, const alibi_session_options *options, alibi_session **session,
                          alibi_error *error)
 {
   alibi_session_options own;
-  alibi_session *s = NULL;
   const position_extension *extension = NULL;
+  size_t kept = 0;
   status result;
   *session = NULL;
   alibi_session_options_init(&own);
@@ -110,18 +158,71 @@ status alibi_session_new(alibi_model *model, const alibi_session_options *option
           (long long)options->capacity);
   if (options->extend)
     TRY(position_extension_require("extend", model->config.position, options->extend, &extension, error));
+  TRY(blocks_of_memory(model, options->memory, &kept, error));
   size_t capacity = (size_t)(options->capacity ? options->capacity : model->config.train_length);
-  TRY(memory_new(&s, 1, sizeof *s, "a session", error));
-  s->model = model;
-  TRY(model_pack(model, error));
-  TRY(engine_borrow(model, capacity, extension, &s->engine, error));
-  TRY(model_cache_new(model, capacity, &s->cache, error));
-  TRY(memory_new(&s->logits, (size_t)model->config.vocabulary, sizeof *s->logits, "the logits of a session",
-                 error));
-  *session = s;
+  TRY(session_begin(model, capacity, extension, session, error));
+  (*session)->kept = kept;
+  TRY(model_cache_new((*session)->engine->pass, capacity, kept, &(*session)->cache, error));
   return ALIBI_OK;
 done:
-  alibi_session_free(s);
+  alibi_session_free(*session);
+  *session = NULL;
+  return result;
+}
+
+/* The same keys only where positions mean the same. */
+static status check_share(const alibi_session *from, int64_t length, const alibi_session_options *options,
+                          alibi_error *error)
+{
+  const struct session_engine *e = from->engine;
+  const char *extend = e->extension ? e->extension->name : "none";
+  if (length < 0 || (uint64_t)length > from->length)
+    return fail(error, ALIBI_INVALID, "session: expected to share at most the %zu tokens of the other, found %lld",
+                from->length, (long long)length);
+  if (options->extend && strcmp(options->extend, extend) != 0)
+    return fail(error, ALIBI_INVALID, "session: expected the extension of the session that it begins with, %s, found '%s'",
+                extend, options->extend);
+  if (options->capacity != 0 && options->capacity < length)
+    return fail(error, ALIBI_INVALID, "session: expected a capacity of at least the %lld tokens shared, found %lld",
+                (long long)length, (long long)options->capacity);
+  if (e->extension && options->capacity != 0 && (uint64_t)options->capacity != e->capacity)
+    return fail(error, ALIBI_INVALID,
+                "session: expected the capacity of the session that it begins with, %zu, since the extension '%s' depends "
+                "on it, found %lld",
+                e->capacity, extend, (long long)options->capacity);
+  for (size_t l = 0; l < from->cache->lists; l++)
+    if (from->cache->first_block[l] > (size_t)length / ATTENTION_BLOCK)
+      return fail(error, ALIBI_INVALID,
+                  "session: expected to share a length whose last keys are there, found %lld, of which some were dropped",
+                  (long long)length);
+  return ALIBI_OK;
+}
+
+status alibi_session_share(alibi_session *from, int64_t length, const alibi_session_options *options,
+                           alibi_session **session, alibi_error *error)
+{
+  alibi_session_options own;
+  alibi_model *model = from->model;
+  size_t kept = 0;
+  status result;
+  *session = NULL;
+  alibi_session_options_init(&own);
+  if (options) TRY(settings_take(options, &own, sizeof own, "alibi_session_options", error));
+  TRY(check_share(from, length, &own, error));
+  TRY(blocks_of_memory(model, own.memory, &kept, error));
+  if (own.memory == 0) kept = from->kept;
+  size_t capacity = own.capacity ? (size_t)own.capacity : from->engine->capacity;
+  TRY(session_begin(model, capacity, from->engine->extension, session, error));
+  alibi_session *s = *session;
+  s->kept = kept;
+  TRY(model_cache_share(s->engine->pass, from->cache, (size_t)length, capacity, kept, &s->cache, error));
+  s->length = (size_t)length;
+  s->has_logits = from->has_logits && s->length == from->length;
+  if (s->has_logits) memcpy(s->logits, from->logits, (size_t)model->config.vocabulary * sizeof *s->logits);
+  return ALIBI_OK;
+done:
+  alibi_session_free(*session);
+  *session = NULL;
   return result;
 }
 
@@ -130,7 +231,7 @@ void alibi_session_free(alibi_session *session)
   if (!session) return;
   engine_release(session->model, session->engine);
   block_cache_free(session->cache);
-  memory_free(session->logits);
+  memory_free(session->logits_memory);
   memory_free(session);
 }
 
@@ -147,43 +248,54 @@ static status check_tokens(const alibi_session *s, const uint32_t *tokens, size_
   return ALIBI_OK;
 }
 
-/* The length moves only at the end: until then the cache holds what a later call will write again. */
+static status start_over(alibi_session *s, alibi_error *error)
+{
+  status result = s->stale ? block_cache_restart(s->cache, error) : ALIBI_OK;
+  if (result == ALIBI_OK) s->stale = false;
+  return result;
+}
+
+/* The length moves only at the end: until then the cache holds what a later call will write again.  Not so where blocks
+ * are dropped: what the beginning of a long call still had may be gone at its end. */
 status alibi_session_feed(alibi_session *s, const uint32_t *tokens, size_t count, alibi_error *error)
 {
   status result = check_tokens(s, tokens, count, error);
   if (result != ALIBI_OK || count == 0) return result;
   model_pass *pass = s->engine->pass;
-  size_t taken = 0, rows = 0;
-  for (; taken < count; taken += rows) {
+  size_t first = s->length, rows = 0;
+  TRY(start_over(s, error));
+  for (size_t taken = 0; taken < count; taken += rows) {
     rows = count - taken < ENGINE_ROWS ? count - taken : ENGINE_ROWS;
-    pass_segment segment = {.count = rows, .first = s->length + taken, .cache = s->cache, .wanted = 1};
+    pass_segment segment = {.count = rows, .first = first + taken, .cache = s->cache, .wanted = 1};
     TRY(context_check_cancel(s->model->context, error));
     TRY(model_forward(pass, tokens + taken, &segment, 1, error));
+    if (!s->kept && taken + rows < count) continue;
+    model_logits(pass, rows - 1, s->logits);
+    s->has_logits = true;
+    s->length = first + taken + rows;
   }
-  model_logits(pass, rows - 1, s->logits);
-  s->length += count;
 done:
   return result;
 }
 
-/* One row for each of the group's sessions, then their logits together. */
-static status run_group(struct session_engine *e, size_t count, alibi_error *error)
+/* One row for each of the group's sessions, then their logits together.  *failed: the session that made it fail. */
+static status run_group(struct session_engine *e, size_t count, const alibi_session **failed, alibi_error *error)
 {
   for (size_t i = 0; i < count; i++)
     e->segments[i] = (pass_segment){.count = 1, .first = e->group[i]->length, .cache = e->group[i]->cache};
   status result = model_forward(e->pass, e->tokens, e->segments, count, error);
-  if (result != ALIBI_OK) return result;
+  if (result != ALIBI_OK) {
+    *failed = e->group[e->pass->failed_segment];
+    return result;
+  }
   alibi_model *model = e->pass->model;
   matrix head = model_output_weight(model);
   for (size_t start = 0; start < count; start += HEAD_ROWS) {
     size_t n = count - start < HEAD_ROWS ? count - start : HEAD_ROWS;
     op_linear_forward(model->context, &e->pass->work, n, e->pass->hidden + start * head.columns, head.columns,
                       &head, NULL, e->pass->logits, head.rows, false);
-    for (size_t i = 0; i < n; i++) {
-      alibi_session *s = e->group[start + i];
-      memcpy(s->logits, e->pass->logits + i * head.rows, head.rows * sizeof *s->logits);
-      s->length++;
-    }
+    for (size_t i = 0; i < n; i++)
+      memcpy(e->group[start + i]->fresh, e->pass->logits + i * head.rows, head.rows * sizeof *e->pass->logits);
   }
   return ALIBI_OK;
 }
@@ -198,15 +310,38 @@ static status check_step(alibi_model *model, alibi_session *const *sessions, con
     if (sessions[i]->pending)
       return fail(error, ALIBI_INVALID, "step: session %zu: expected different sessions, found it twice", i);
     status result = check_tokens(sessions[i], &tokens[i], 1, error);
+    if (result == ALIBI_OK) result = start_over(sessions[i], error);
     if (result != ALIBI_OK) return result;
     sessions[i]->pending = true;
   }
   return context_check_cancel(model->context, error);
 }
 
+/* All groups have run: now the sessions have taken their tokens. */
+static void take_fresh(alibi_session *const *sessions, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    alibi_session *s = sessions[i];
+    float *old = s->logits;
+    s->logits = s->fresh;
+    s->fresh = old;
+    s->has_logits = true;
+    s->length++;
+  }
+}
+
+static void name_session(alibi_session *const *sessions, size_t count, const alibi_session *failed, alibi_error *error)
+{
+  for (size_t i = 0; failed && error && i < count; i++) {
+    alibi_error inner = *error;
+    if (sessions[i] == failed) fail(error, inner.status, "step: session %zu: %s", i, inner.message);
+  }
+}
+
 status alibi_step(alibi_model *model, alibi_session *const *sessions, const uint32_t *tokens, size_t count,
                   alibi_error *error)
 {
+  const alibi_session *failed = NULL;
   status result;
   TRY(check_step(model, sessions, tokens, count, error));
   for (size_t i = 0; i < count; i++) {
@@ -219,16 +354,18 @@ status alibi_step(alibi_model *model, alibi_session *const *sessions, const uint
       e->tokens[rows] = tokens[j];
       e->group[rows++] = sessions[j];
     }
-    TRY(run_group(e, rows, error));
+    TRY(run_group(e, rows, &failed, error));
   }
+  take_fresh(sessions, count);
 done:
   for (size_t i = 0; result != ALIBI_OK && i < count; i++) sessions[i]->pending = false;
+  if (result != ALIBI_OK) name_session(sessions, count, failed, error);
   return result;
 }
 
 const float *alibi_session_logits(const alibi_session *session)
 {
-  return session->length > 0 ? session->logits : NULL;
+  return session->has_logits ? session->logits : NULL;
 }
 
 int64_t alibi_session_length(const alibi_session *session)
@@ -241,7 +378,16 @@ int64_t alibi_session_capacity(const alibi_session *session)
   return (int64_t)session->engine->capacity;
 }
 
+int64_t alibi_session_kept(const alibi_session *session)
+{
+  size_t lists = session->cache->lists, blocks = block_cache_held(session->cache, session->length);
+  return (int64_t)((blocks + lists - 1) / lists * ATTENTION_BLOCK);
+}
+
+/* What it shares is left to the others at once, so that a step need not allocate. */
 void alibi_session_clear(alibi_session *session)
 {
   session->length = 0;
+  session->has_logits = false;
+  session->stale = block_cache_restart(session->cache, NULL) != ALIBI_OK;
 }

@@ -100,7 +100,45 @@ static void narrow(model_pass *p)
   }
 }
 
-static void attend(model_pass *p, const walk_shape *s, size_t layer, block_activations *b)
+/* A head for which a row may look back to what was dropped: its walk went to the first block of all. */
+static status tell_of_miss(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
+                           alibi_error *error)
+{
+  for (size_t i = 0; i < p->segment_count; i++) {
+    const attention_segment *a = &p->attention[i];
+    for (size_t n = 0; a->cache && a->cache->pool && n < a->rows * s->heads; n++) {
+      size_t row = a->row + n / s->heads, head = n % s->heads, list = a->list + head / (s->heads / s->kv_heads);
+      size_t first = a->cache->first_block[list];
+      if ((size_t)b->visited[2 * (row * s->heads + head)] >= first) continue;
+      p->failed_segment = i;
+      return fail(error, ALIBI_FAILED,
+                  "layer %zu, head %zu: expected a query that looks no farther back than the last %zu tokens, which are "
+                  "kept for this head, found one that may at position %zu: more memory than %zu tokens is needed",
+                  layer, head, p->positions[row] + 1 - first * ATTENTION_BLOCK, p->positions[row],
+                  a->cache->pool / a->cache->lists * ATTENTION_BLOCK);
+    }
+  }
+  return fail(error, ALIBI_FAILED, "layer %zu: a query may look farther back than what is kept", layer);
+}
+
+/* After a layer's attention, where caches have pools: no row missed anything, or the run fails.  How far they looked helps
+ * to choose what goes next. */
+static status watch(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b, alibi_error *error)
+{
+  size_t share = s->heads / s->kv_heads;
+  if (p->tally.missed > 0) return tell_of_miss(p, s, layer, b, error);
+  for (size_t i = 0; i < p->segment_count; i++) {
+    const attention_segment *a = &p->attention[i];
+    if (!a->cache || !a->cache->pool) continue;
+    for (size_t row = a->row; row < a->row + a->rows; row++)
+      for (size_t h = 0; h < s->heads; h++)
+        block_cache_saw(a->cache, a->list + h / share, h % share, p->positions[row],
+                        (size_t)b->visited[2 * (row * s->heads + h)]);
+  }
+  return ALIBI_OK;
+}
+
+static status attend(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, alibi_error *error)
 {
   for (size_t i = 0; i < p->segment_count; i++) {
     if (!p->segments[i].cache) continue;
@@ -110,7 +148,14 @@ static void attend(model_pass *p, const walk_shape *s, size_t layer, block_activ
   }
   if (layer + 1 == (size_t)p->model->config.layers) narrow(p);
   op_attention a = walk_attention(p, s, b);
+  if (p->drops) {
+    p->tally = (attention_tally){0};
+    a.tally = &p->tally;
+  } else if (!p->shape.keep) {
+    a.visited = NULL;
+  }
   op_attention_forward(p->model->context, &a, p->attention_memory);
+  return p->drops ? watch(p, s, layer, b, error) : ALIBI_OK;
 }
 
 /* What follows attention, for rows r0 .. r0 + rows - 1. */
@@ -135,16 +180,19 @@ static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_
 }
 
 /* out = x of the next block; may be b->x. */
-static void run_block(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out)
+static status run_block(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out,
+                        alibi_error *error)
 {
   project(p, s, layer, b);
-  attend(p, s, layer, b);
+  status result = attend(p, s, layer, b, error);
+  if (result != ALIBI_OK) return result;
   if (layer + 1 < (size_t)p->model->config.layers || !p->spares_rows) {
     finish_rows(p, s, layer, b, out, 0, s->rows);
-    return;
+    return ALIBI_OK;
   }
   for (size_t i = 0; i < p->segment_count; i++)
     finish_rows(p, s, layer, b, out, p->attention[i].row, p->attention[i].rows);
+  return ALIBI_OK;
 }
 
 /* Checks the run and writes down where each row stands. */
@@ -152,17 +200,19 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
                     alibi_error *error)
 {
   size_t row = 0;
-  p->spares_rows = false;
+  p->spares_rows = p->drops = false;
   if (count > p->shape.segments)
     return fail(error, ALIBI_INVALID, "a pass: expected at most %zu runs, found %zu", p->shape.segments, count);
   for (size_t i = 0; i < count; i++) {
     const pass_segment *s = &segments[i];
+    p->failed_segment = i;
     if (s->count > p->shape.rows - row)
       return fail(error, ALIBI_INVALID, "a pass: expected at most %zu tokens", p->shape.rows);
     if (s->first + s->count > p->shape.length || (s->cache && s->first + s->count > s->cache->capacity))
       return fail(error, ALIBI_INVALID, "position %zu: beyond the %zu that were prepared", s->first + s->count - 1,
                   s->cache ? s->cache->capacity : p->shape.length);
     if (wanted_rows(s) < s->count) p->spares_rows = true;
+    if (s->cache && s->cache->pool) p->drops = true;
     p->attention[i] = (attention_segment){
         .row = row, .rows = s->count, .first = (ptrdiff_t)s->first, .keys = s->first + s->count, .key_row = row};
     for (size_t t = 0; t < s->count; t++, row++) {
@@ -171,6 +221,12 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
         return fail(error, ALIBI_INVALID, "token %u: expected an id below the vocabulary of %lld", tokens[row],
                     (long long)p->model->config.vocabulary);
     }
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (!segments[i].cache) continue;
+    p->failed_segment = i;
+    status result = block_cache_reserve(segments[i].cache, segments[i].first, segments[i].count, error);
+    if (result != ALIBI_OK) return result;
   }
   p->rows = row;
   p->tokens = tokens;
@@ -193,7 +249,8 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
   for (size_t layer = 0; layer < layers; layer++) {
     bool last = layer + 1 == layers;
     block_activations *b = &p->blocks[p->shape.keep ? layer : 0];
-    run_block(p, &s, layer, b, last || !p->shape.keep ? p->residual : p->blocks[layer + 1].x);
+    result = run_block(p, &s, layer, b, last || !p->shape.keep ? p->residual : p->blocks[layer + 1].x, error);
+    if (result != ALIBI_OK) return result;
   }
   for (size_t i = 0; i < count; i++) {
     size_t r0 = p->attention[i].row, c0 = r0 * s.width;

@@ -1,6 +1,8 @@
 /* Making a model in memory, and its weights as operands. */
 #include "model/model.h"
 
+#include <math.h>
+
 static status allocate(alibi_context *context, const alibi_model_config *config, alibi_model **out,
                        alibi_error *error)
 {
@@ -129,17 +131,54 @@ void model_unpack(alibi_model *model)
   model->packed = NULL;
 }
 
-status model_cache_new(const alibi_model *model, size_t capacity, block_cache **cache, alibi_error *error)
+/* ---- caches ---- */
+
+static double largest(const float *x, size_t count)
 {
+  double most = 0;
+  for (size_t i = 0; i < count; i++) most = fmax(most, fabs(x[i]));
+  return most;
+}
+
+/* With QK-norm no query and no key is longer than its largest gain times sqrt(D); without it, who knows. */
+static void limit_scores(const model_pass *pass, block_cache *cache)
+{
+  const alibi_model_config *c = &pass->model->config;
+  size_t d = (size_t)c->head_size, kv_heads = (size_t)c->kv_heads;
+  double scale = fabs((double)pass->position.plan.score_scale) * sqrt((double)d) * (1 + 1e-5);
+  for (size_t l = 0; c->qk_norm && l < cache->lists; l++) {
+    const block_parameters *b = &pass->model->parameters.blocks[l / kv_heads];
+    cache->score_limit[l] = scale * largest(b->query_norm_gain, d) * largest(b->key_norm_gain, d);
+  }
+}
+
+status model_cache_new(const model_pass *pass, size_t capacity, size_t kept, block_cache **cache, alibi_error *error)
+{
+  const alibi_model *model = pass->model;
   const alibi_model_config *c = &model->config;
+  size_t lists = (size_t)(c->layers * c->kv_heads), share = (size_t)(c->heads / c->kv_heads);
   status result;
-  TRY(block_cache_new(model->context->kernel, (size_t)(c->layers * c->kv_heads), (size_t)c->head_size, capacity, cache,
-                      error));
+  if (kept) {
+    TRY(block_cache_new_pool(model->context->kernel, lists, (size_t)c->head_size, capacity, kept, share,
+                             model->context->tolerance, cache, error));
+    limit_scores(pass, *cache);
+    return ALIBI_OK;
+  }
+  TRY(block_cache_new(model->context->kernel, lists, (size_t)c->head_size, capacity, cache, error));
   if (model->method->decays && model->context->tolerance > 0)
-    TRY(block_cache_prepare_proof(*cache, (size_t)(c->heads / c->kv_heads), error));
+    TRY(block_cache_prepare_proof(*cache, share, error));
   return ALIBI_OK;
 done:
   block_cache_free(*cache);
   *cache = NULL;
+  return result;
+}
+
+status model_cache_share(const model_pass *pass, block_cache *from, size_t length, size_t capacity, size_t kept,
+                         block_cache **cache, alibi_error *error)
+{
+  if (!kept) return block_cache_share(from, length, capacity, cache, error);
+  status result = block_cache_copy(from, length, capacity, kept, pass->model->context->tolerance, cache, error);
+  if (result == ALIBI_OK) limit_scores(pass, *cache);
   return result;
 }

@@ -42,8 +42,6 @@ typedef struct block_weights {
 block_weights model_block_weights(const alibi_model *model, size_t layer);
 matrix model_output_weight(const alibi_model *model);
 
-/* A cache of one session: a list for every layer and key-value head, list = layer * G + head. */
-status model_cache_new(const alibi_model *model, size_t capacity, block_cache **cache, alibi_error *error);
 
 /* A run of consecutive tokens of one sequence. */
 typedef struct pass_segment {
@@ -60,6 +58,7 @@ typedef struct pass_shape {
   size_t length;    /* positions 0 .. length-1: also the declared length of length-dependent methods */
   size_t head_rows; /* rows of logits held at once */
   bool keep;        /* for backward */
+  bool drops;       /* caches may have pools */
   const position_extension *extension; /* NULL: as trained */
   const void *extension_options;
 } pass_shape;
@@ -74,7 +73,7 @@ typedef struct block_activations {
   float *raw_mean, *raw_rstd; /* [H + G] */
   float *attended;            /* [H D] */
   float *lse;                 /* [H] */
-  int32_t *visited;           /* [H, 2]: how far each row went (op/attend.h); NULL where nothing is skipped */
+  int32_t *visited;           /* [H, 2]: how far each row went (op/attend.h); NULL where it is not kept */
   float *middle;              /* after attention's residual [C] */
   float *mean2, *rstd2;
   float *normed2;   /* [C] */
@@ -98,6 +97,9 @@ typedef struct model_pass {
   size_t *positions;              /* [R] */
   attention_segment *attention;   /* [segments] */
   bool spares_rows;               /* some rows are not wanted */
+  bool drops;                     /* some cache has a pool */
+  attention_tally tally;          /* of one layer, where some cache has a pool */
+  size_t failed_segment;          /* whose cache made the run fail */
   block_activations *blocks;      /* [L] or, not kept, [1] */
   float *residual;                /* x after the last block [R, C] (not kept: the running x) */
   float *final_mean, *final_rstd; /* [R] */
@@ -114,11 +116,19 @@ status model_pass_new(alibi_model *model, const pass_shape *shape, model_pass **
 void model_pass_free(model_pass *pass);
 size_t model_pass_bytes(alibi_model *model, const pass_shape *shape);
 
+/* A cache for a pass: a list for every layer and key-value head, list = layer * G + head.  kept: 0, or a pool of so many
+ * blocks a list on average, for a pass that drops. */
+status model_cache_new(const model_pass *pass, size_t capacity, size_t kept, block_cache **cache, alibi_error *error);
+/* One that begins as another does. */
+status model_cache_share(const model_pass *pass, block_cache *from, size_t length, size_t capacity, size_t kept,
+                         block_cache **cache, alibi_error *error);
+
 /* After the parameters changed: fills the position tables again. */
 void model_pass_refresh(model_pass *pass);
 
 /* tokens [sum of counts], run after run.  ALIBI_INVALID where a token is not below V or a position not below
- * shape.length.  Leaves hidden [R, C]; rows that are not wanted hold anything. */
+ * shape.length; ALIBI_FAILED where a row of a cache with a pool looks back to what was dropped.  Leaves hidden [R, C];
+ * rows that are not wanted hold anything. */
 status model_forward(model_pass *pass, const uint32_t *tokens, const pass_segment *segments, size_t count,
                      alibi_error *error);
 

@@ -98,7 +98,7 @@ static void layout(model_pass *p, arena *a)
   for (size_t layer = 0; layer < layers; layer++) {
     block_activations counted = {0};
     layout_block(p->blocks ? &p->blocks[layer] : &counted, c, rows, a);
-    if (!p->shape.keep || !p->model->method->decays) continue;
+    if (!(p->shape.keep || p->shape.drops) || !p->model->method->decays) continue;
     int32_t *visited = arena_take(a, size_mul(size_mul(rows, (size_t)c->heads), 2), sizeof *visited);
     if (p->blocks) p->blocks[layer].visited = visited;
   }

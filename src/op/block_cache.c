@@ -1,7 +1,9 @@
 /* Keys and values that stay.  A table of the proof is made once its block is full, from what the block then holds, so
- * chunks leave no trace. */
+ * chunks leave no trace.  Which block a pool gives up is a guess that may turn out wrong, never a silent one: the rows ask
+ * the table of the newest block that is gone, and whether all of them stop there is known after the call. */
 #include "op/block_cache.h"
 
+#include <math.h>
 #include <string.h>
 
 static size_t value_width(const block_cache *c)
@@ -19,12 +21,14 @@ static void layout(block_cache *c, arena *a)
   c->key_blocks = arena_take(a, size_mul(c->lists, c->blocks), sizeof *c->key_blocks);
   c->value_blocks = arena_take(a, size_mul(c->lists, c->blocks), sizeof *c->value_blocks);
   c->first_block = arena_take(a, c->lists, sizeof *c->first_block);
+  if (c->pool) c->free_blocks = arena_take(a, c->pool, sizeof *c->free_blocks);
 }
 
+/* Of `blocks` blocks of each list, or of the pool. */
 static size_t store_bytes(const block_cache *c, size_t blocks)
 {
   size_t floats = size_mul(ATTENTION_BLOCK, size_add(c->head_size, value_width(c)));
-  return size_mul(size_mul(size_mul(c->lists, blocks), floats), sizeof(float));
+  return size_mul(size_mul(c->pool ? c->pool : size_mul(c->lists, blocks), floats), sizeof(float));
 }
 
 static block_cache shape_of(size_t lists, size_t head_size, size_t capacity)
@@ -50,7 +54,20 @@ static void store_release(block_store *store)
   }
 }
 
-/* A store of the blocks from `first` on of every list. */
+/* All blocks of the pool are free. */
+static void pool_fill(block_cache *c)
+{
+  size_t floats = ATTENTION_BLOCK * (c->head_size + value_width(c));
+  float *base = (float *)(void *)c->store->memory.base;
+  for (size_t i = 0; i < c->pool; i++) c->free_blocks[i] = base + (c->pool - 1 - i) * floats;
+  c->free_count = c->pool;
+  memset(c->key_blocks, 0, c->lists * c->blocks * sizeof *c->key_blocks);
+  memset(c->value_blocks, 0, c->lists * c->blocks * sizeof *c->value_blocks);
+  memset(c->first_block, 0, c->lists * sizeof *c->first_block);
+  for (size_t i = 0; i < c->lists * c->share; i++) c->reach[i] = 0;
+}
+
+/* A store of the blocks from `first` on of every list; or of the pool. */
 static status store_new(block_cache *c, size_t first, block_store *parent, alibi_error *error)
 {
   block_store *store = NULL;
@@ -60,7 +77,7 @@ static status store_new(block_cache *c, size_t first, block_store *parent, alibi
   store->memory.used = store_bytes(c, c->blocks - first);
   TRY(arena_allocate_untouched(&store->memory, "the keys and values of a session", error));
   float *next = (float *)(void *)store->memory.base;
-  for (size_t l = 0; l < c->lists; l++)
+  for (size_t l = 0; !c->pool && l < c->lists; l++)
     for (size_t b = first; b < c->blocks; b++, next += key + value) {
       c->key_blocks[l * c->blocks + b] = next;
       c->value_blocks[l * c->blocks + b] = next + key;
@@ -75,13 +92,14 @@ done:
   return result;
 }
 
-static status cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity,
+static status cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity, size_t kept,
                         block_cache **cache, alibi_error *error)
 {
   status result;
   TRY(memory_new(cache, 1, sizeof **cache, "a cache", error));
   **cache = shape_of(lists, head_size, capacity);
   (*cache)->kernel = kernel;
+  if (kept) (*cache)->pool = size_mul(lists, kept < (*cache)->blocks ? kept : (*cache)->blocks);
   layout(*cache, &(*cache)->memory);
   TRY(arena_allocate(&(*cache)->memory, "the lists of a cache", error));
   layout(*cache, &(*cache)->memory);
@@ -97,8 +115,25 @@ status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_siz
                        alibi_error *error)
 {
   status result;
-  TRY(cache_new(kernel, lists, head_size, capacity, cache, error));
+  TRY(cache_new(kernel, lists, head_size, capacity, 0, cache, error));
   TRY(store_new(*cache, 0, NULL, error));
+  return ALIBI_OK;
+done:
+  block_cache_free(*cache);
+  *cache = NULL;
+  return result;
+}
+
+status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity, size_t kept,
+                            size_t share, double tolerance, block_cache **cache, alibi_error *error)
+{
+  status result;
+  TRY(cache_new(kernel, lists, head_size, capacity, kept, cache, error));
+  TRY(store_new(*cache, 0, NULL, error));
+  TRY(block_cache_prepare_proof(*cache, share, error));
+  (*cache)->log_tolerance = log(tolerance);
+  for (size_t l = 0; l < lists; l++) (*cache)->score_limit[l] = INFINITY;
+  pool_fill(*cache);
   return ALIBI_OK;
 done:
   block_cache_free(*cache);
@@ -146,9 +181,9 @@ status block_cache_share(block_cache *from, size_t length, size_t capacity, bloc
 {
   status result;
   size_t whole = length / ATTENTION_BLOCK, rest = length % ATTENTION_BLOCK;
-  TRY(cache_new(from->kernel, from->lists, from->head_size, capacity, cache, error));
+  TRY(cache_new(from->kernel, from->lists, from->head_size, capacity, 0, cache, error));
   block_cache *c = *cache;
-  TRY(store_new(c, whole, from->store, error));
+  TRY(store_new(c, whole, whole > 0 ? from->store : NULL, error));
   if (from->share) TRY(block_cache_prepare_proof(c, from->share, error));
   for (size_t l = 0; l < c->lists; l++) {
     for (size_t b = 0; b < whole; b++) {
@@ -165,8 +200,117 @@ done:
   return result;
 }
 
+/* ---- the pool ---- */
+
+/* The logarithm of a sum of rounded terms may be off by this much, in the tables and where a row asks them; a unit of
+ * |scale| |q| |k| adds LIMIT_SLACK. */
+#define PROOF_SLACK 0.1
+#define LIMIT_SLACK 1e-3
+
+/* How many nats the scores of a list would have to gain before a row at `first` needs its oldest block; INFINITY where the
+ * weights do not let them, -INFINITY where the block may not go.
+ * A row weighs its own key by exp(-U) at least, U the limit of the scores.  Centres of keys are no longer than keys, keys
+ * no farther from them than twice that, so the bound of the keys at distance t and beyond is at most
+ * 3 U - slope t - log(1 - exp(-slope)), and the row stops where that is below -U + log tolerance. */
+static double spare_nats(const block_cache *c, size_t list, size_t first)
+{
+  size_t block = c->first_block[list], share = c->share;
+  double distance = (double)first - (double)(block * ATTENTION_BLOCK + ATTENTION_BLOCK - 1), least = INFINITY;
+  if (block >= first / ATTENTION_BLOCK || !c->key_blocks[list * c->blocks + block] || c->proved[list] <= block)
+    return -INFINITY;
+  for (size_t h = 0; h < share; h++) {
+    double slope = c->slopes[list * share + h], limit = c->score_limit[list];
+    if (!(slope > 0)) return -INFINITY;
+    double needed = (4 + LIMIT_SLACK) * limit + PROOF_SLACK - log(-expm1(-slope)) - c->log_tolerance;
+    double spare = slope * distance >= needed ? INFINITY : slope * (distance - c->reach[list * share + h]);
+    if (spare < least) least = spare;
+  }
+  return least;
+}
+
+/* Takes the block whose loss is the least to be feared.  Rows in the first blocks never stop, so until then none goes. */
+static bool drop_one(block_cache *c, size_t first)
+{
+  double most = -INFINITY;
+  size_t from = c->lists;
+  for (size_t l = 0; first / ATTENTION_BLOCK >= PROOF_FROM && l < c->lists; l++) {
+    double spare = spare_nats(c, l, first);
+    if (!(spare > most)) continue;
+    most = spare;
+    from = l;
+  }
+  if (from == c->lists) return false;
+  size_t at = from * c->blocks + c->first_block[from]++;
+  c->free_blocks[c->free_count++] = c->key_blocks[at];
+  c->key_blocks[at] = c->value_blocks[at] = NULL;
+  return true;
+}
+
+static status draw(block_cache *c, size_t list, size_t block, size_t first, alibi_error *error)
+{
+  size_t at = list * c->blocks + block;
+  if (c->key_blocks[at]) return ALIBI_OK;
+  if (c->free_count == 0 && !drop_one(c, first))
+    return fail(error, ALIBI_FAILED,
+                "position %zu: expected a block of keys that may be dropped, found none: more memory than %zu tokens is "
+                "needed",
+                first, c->pool / c->lists * ATTENTION_BLOCK);
+  c->key_blocks[at] = c->free_blocks[--c->free_count];
+  c->value_blocks[at] = c->key_blocks[at] + ATTENTION_BLOCK * c->head_size;
+  return ALIBI_OK;
+}
+
+status block_cache_reserve(block_cache *c, size_t first, size_t count, alibi_error *error)
+{
+  status result = ALIBI_OK;
+  if (!c->pool || count == 0) return ALIBI_OK;
+  for (size_t b = first / ATTENTION_BLOCK; b <= (first + count - 1) / ATTENTION_BLOCK; b++)
+    for (size_t l = 0; l < c->lists; l++) TRY(draw(c, l, b, first, error));
+done:
+  return result;
+}
+
+void block_cache_saw(block_cache *c, size_t list, size_t head, size_t position, size_t block)
+{
+  double distance = (double)position - (double)(block * ATTENTION_BLOCK + ATTENTION_BLOCK - 1);
+  double *reach = &c->reach[list * c->share + head];
+  if (position / ATTENTION_BLOCK >= PROOF_FROM && distance > *reach) *reach = distance;
+}
+
+size_t block_cache_held(const block_cache *c, size_t length)
+{
+  return c->pool ? c->pool - c->free_count : c->lists * block_count(length);
+}
+
+status block_cache_copy(block_cache *from, size_t length, size_t capacity, size_t kept, double tolerance,
+                        block_cache **cache, alibi_error *error)
+{
+  status result;
+  size_t whole = length / ATTENTION_BLOCK;
+  TRY(block_cache_new_pool(from->kernel, from->lists, from->head_size, capacity, kept, from->share, tolerance, cache,
+                           error));
+  block_cache *c = *cache;
+  for (size_t l = 0; l < c->lists; l++) {
+    c->first_block[l] = from->first_block[l];
+    copy_proof(from, c, l, whole);
+    for (size_t h = 0; from->pool && h < c->share; h++) c->reach[l * c->share + h] = from->reach[l * c->share + h];
+  }
+  for (size_t b = 0; b * ATTENTION_BLOCK < length; b++)
+    for (size_t l = 0; l < c->lists; l++) {
+      if (b < c->first_block[l]) continue;
+      TRY(draw(c, l, b, length, error));
+      copy_begun(from, c, l, b, b < whole ? ATTENTION_BLOCK : length % ATTENTION_BLOCK);
+    }
+  return ALIBI_OK;
+done:
+  block_cache_free(*cache);
+  *cache = NULL;
+  return result;
+}
+
 status block_cache_restart(block_cache *cache, alibi_error *error)
 {
+  if (cache->pool) pool_fill(cache);
   if (cache->store->users == 1 && !cache->store->parent) return ALIBI_OK;
   block_store *shared = cache->store;
   status result = store_new(cache, 0, NULL, error); /* where it fails, what was there still is */
@@ -201,6 +345,10 @@ static void layout_proof(block_cache *c, arena *a)
   c->clusters = arena_floats(a, size_mul(size_mul(c->lists, PROOF_CLUSTERS), c->head_size));
   c->slopes = arena_floats(a, heads);
   c->proved = arena_take(a, c->lists, sizeof *c->proved);
+  if (c->pool) {
+    c->reach = arena_take(a, heads, sizeof *c->reach);
+    c->score_limit = arena_take(a, c->lists, sizeof *c->score_limit);
+  }
   c->tables = arena_floats(a, size_mul(size_mul(heads, c->blocks), PROOF_TABLE));
 }
 

@@ -3,7 +3,11 @@
  *
  * A list belongs to one layer and key-value head.  A key block is turned, [D, block], so that neither decoding nor
  * prefill turns it again; a value block is [block, D padded to ATTENTION_PAD].  Whole blocks may be shared between caches:
- * they lie in a store that lives as long as one of them. */
+ * they lie in a store that lives as long as one of them.
+ *
+ * A cache with a pool holds fewer blocks than its positions have.  When the pool is empty the list that is least likely
+ * to miss it loses its oldest block (block_cache_reserve); the tables of what is gone stay, so that a row still finds
+ * whether it stops there. */
 #ifndef OP_BLOCK_CACHE_H
 #define OP_BLOCK_CACHE_H
 
@@ -22,9 +26,12 @@ typedef struct block_cache {
   const kernel_table *kernel;
   size_t lists, head_size, capacity;  /* capacity in positions */
   size_t blocks;                      /* of each list */
-  float **key_blocks, **value_blocks; /* [lists][blocks] */
+  float **key_blocks, **value_blocks; /* [lists][blocks]; NULL where there is none */
   size_t *first_block;                /* [lists] blocks before it were dropped */
   block_store *store;
+  size_t pool;         /* blocks of all lists together; 0: every list has all of its own */
+  size_t free_count;
+  float **free_blocks; /* [pool] */
   arena memory; /* of the lists */
   /* The proof of skipping, for `share` heads that read each list; 0: none. */
   size_t share;
@@ -32,6 +39,11 @@ typedef struct block_cache {
   float *tables;    /* [lists][share][blocks, PROOF_TABLE] of full blocks */
   float *slopes;    /* [lists][share] that the tables were made with */
   size_t *proved;   /* [lists]: blocks with a table */
+  /* With a pool: how far behind a row the nearest key was of the last block that a head visited, at most so far; and what
+   * the weights say that |scale| |q| |k| cannot exceed, INFINITY where they say nothing, for rows with this tolerance. */
+  double *reach;       /* [lists][share] */
+  double *score_limit; /* [lists] */
+  double log_tolerance;
   arena proof_memory;
 } block_cache;
 
@@ -40,8 +52,28 @@ status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_siz
                        alibi_error *error);
 void block_cache_free(block_cache *cache);
 
+/* A cache with a pool of `kept` blocks for each list on average, at least PROOF_FROM + 1; for `share` heads a list that skip
+ * with this tolerance, by kernels that can. */
+status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity, size_t kept,
+                            size_t share, double tolerance, block_cache **cache, alibi_error *error);
+
 /* A cache that begins with the first `length` positions of another: whole blocks are shared, the rest is copied. */
 status block_cache_share(block_cache *from, size_t length, size_t capacity, block_cache **cache, alibi_error *error);
+
+/* The same into a cache with a pool, from one with or without: everything is copied that `from` has and the pool can hold.
+ * `from` has room for the proof. */
+status block_cache_copy(block_cache *from, size_t length, size_t capacity, size_t kept, double tolerance,
+                        block_cache **cache, alibi_error *error);
+
+/* With a pool: blocks for `count` positions from `first` on in every list, where rows at `first` and later will ask.
+ * ALIBI_FAILED where no list may lose one.  Nothing is allocated. */
+status block_cache_reserve(block_cache *cache, size_t first, size_t count, alibi_error *error);
+
+/* With a pool: a row of a head at this position visited the blocks from `block` on. */
+void block_cache_saw(block_cache *cache, size_t list, size_t head, size_t position, size_t block);
+
+/* Blocks that all lists together hold, of those that positions below `length` have. */
+size_t block_cache_held(const block_cache *cache, size_t length);
 
 /* To be called when positions are to be stored again from 0: what is shared is left to the others. */
 status block_cache_restart(block_cache *cache, alibi_error *error);
