@@ -372,6 +372,7 @@ static inline void expect_tally(const char *isa, const attention_head *h, const 
 {
   enum { B = ATTENTION_BLOCK };
   attention_tally own = {0};
+  assert_int_equal(tally->missed, 0);
   for (size_t r0 = 0; r0 < h->queries; r0 += B)
     for (size_t j0 = 0; j0 < h->keys; j0 += B) {
       int64_t visible = 0, visited = 0;

@@ -148,7 +148,7 @@ static void outputs_not_wanted(void **unused)
     attention_options o = {
         .queries = 70, .keys = 150, .first = 80, .head_size = 20, .bias = BIAS_SLOPE, .spread = 4};
     attention_head h = make_head(&o);
-    attention_tally once = {0}, twice = {1, 2, 3, 4, 0.25};
+    attention_tally once = {0}, twice = {1, 2, 3, 4, 0.25, 5};
     h.tally = &once;
     run_forward(t, &h);
     h.tally = &twice;
@@ -156,7 +156,7 @@ static void outputs_not_wanted(void **unused)
     h.tally = NULL;
     assert_true(twice.pairs_visible == once.pairs_visible + 1 && twice.pairs_visited == once.pairs_visited + 2 &&
                 twice.blocks_visible == once.blocks_visible + 3 &&
-                twice.blocks_visited == once.blocks_visited + 4 && twice.skipped == 0.25);
+                twice.blocks_visited == once.blocks_visited + 4 && twice.skipped == 0.25 && twice.missed == 5);
     attention_head own = h;
     own.out = filled_floats(span(70, 20, h.out_stride), 7);
     own.visited = NULL;
