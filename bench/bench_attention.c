@@ -112,6 +112,7 @@ static status make_outputs(measurement *m, alibi_error *error)
       a->lse = m->lse + set * rows;
       a->visited = m->visited + set * 2 * rows;
       a->report = &v->report[l];
+      alibi_attention_report_init(a->report);
       if (m->pass != BENCH_DECODE) continue;
       a->queries = 1;
       a->q.data += (in->length - 1) * a->q.row_stride;

@@ -48,8 +48,8 @@ class Bias(c.Structure):
 
 
 class Report(c.Structure):
-    _fields_ = [("pairs_visible", i64), ("pairs_visited", i64), ("blocks_visible", i64), ("blocks_visited", i64),
-                ("skipped", c.c_double), ("bound", c.c_double)]
+    _fields_ = [("size", c.c_size_t), ("pairs_visible", i64), ("pairs_visited", i64), ("blocks_visible", i64),
+                ("blocks_visited", i64), ("skipped", c.c_double), ("bound", c.c_double)]
 
 
 class Attention(c.Structure):
@@ -90,7 +90,7 @@ class Alibi:
         self.context = vp()
         self.check(self.lib.alibi_context_new(c.byref(options), c.byref(self.context), c.byref(self.error)))
         self.isa = self.lib.alibi_context_isa(self.context).decode()
-        for struct, name in ((Attention, "attention"), (Gradients, "attention_gradients")):
+        for struct, name in ((Attention, "attention"), (Gradients, "attention_gradients"), (Report, "attention_report")):
             probe = struct()
             getattr(self.lib, f"alibi_{name}_init")(c.byref(probe))
             self.check_size(path, probe, name)
@@ -115,6 +115,7 @@ class Call:
         self.lse = torch.zeros(n, heads)
         self.visited = torch.zeros(n, heads, 2, dtype=torch.int32)
         self.report = Report()
+        alibi.lib.alibi_attention_report_init(c.byref(self.report))
         a = self.attention = Attention()
         alibi.lib.alibi_attention_init(c.byref(a))
         a.queries = a.keys = n

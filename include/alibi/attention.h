@@ -92,13 +92,16 @@ typedef struct alibi_bias {
   void *user;
 } alibi_bias;
 
-/* What a call did; sums and maxima over all rows and heads of the call. */
+/* What a call did; sums and maxima over all rows and heads of the call.  Written as far as the size says. */
 typedef struct alibi_attention_report {
+  size_t size; /* sizeof(alibi_attention_report), set by alibi_attention_report_init */
   int64_t pairs_visible, pairs_visited;   /* pairs of query and key: that may be seen; that were computed */
   int64_t blocks_visible, blocks_visited; /* the same in blocks of at most 64 queries and 64 keys */
   double skipped; /* what was not visited weighs at most this share of any row; 0: nothing was skipped */
   double bound;   /* 2 skipped: no output is farther than bound * max |v| from that of tolerance 0, before rounding */
 } alibi_attention_report;
+
+ALIBI_API void alibi_attention_report_init(alibi_attention_report *report);
 
 /* One call of attention.  Start from alibi_attention_init. */
 typedef struct alibi_attention {
@@ -112,9 +115,9 @@ typedef struct alibi_attention {
   int64_t sequences;
   const int64_t *query_starts, *key_starts; /* [sequences + 1] */
 
-  /* Positions, both or none.  Strictly increasing within a sequence, and within 2^53 of 0.  None: key j of a sequence stands at j, and
-   * query r at query_offset + r; or, where query_offset is ALIBI_BOTTOM_RIGHT, at keys - queries + r, so that the last
-   * query stands at the last key. */
+  /* Positions, both or none.  Strictly increasing within a sequence, and within 2^53 of 0.  None: key j of a sequence
+   * stands at j, and query r at query_offset + r; or, where query_offset is ALIBI_BOTTOM_RIGHT, at keys - queries + r, so
+   * that the last query stands at the last key. */
   const int64_t *query_positions, *key_positions; /* [T], [S] */
   int64_t query_offset;
 
@@ -129,7 +132,7 @@ typedef struct alibi_attention {
   float *lse;          /* [T, H] log-sum-exp of the scores seen; may be NULL in forward */
   int32_t *visited;    /* [T, H, 2]: first block visited, last one + 1; may be NULL; backward needs it where the
                           tolerance of forward was above 0 */
-  alibi_attention_report *report; /* may be NULL */
+  alibi_attention_report *report; /* begun with alibi_attention_report_init; may be NULL; not written by backward */
 } alibi_attention;
 
 #define ALIBI_BOTTOM_RIGHT INT64_MIN
@@ -142,7 +145,7 @@ ALIBI_API alibi_status alibi_attention_forward_scratch(alibi_context *context, c
                                                        size_t *bytes, alibi_error *error);
 
 /* scratch: at least so many bytes, or NULL: allocated for the call.  Everything is checked; ALIBI_INVALID with a
- * sentence before anything is written.  out, lse and visited must not overlap each other or an input. */
+ * sentence before anything is written.  out, lse, visited, report and scratch must not overlap each other or an input. */
 ALIBI_API alibi_status alibi_attention_forward(alibi_context *context, const alibi_attention *attention, void *scratch,
                                                size_t scratch_bytes, alibi_error *error);
 

@@ -5,9 +5,11 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "base/settings.h"
 #include "kernel/attention_sight.h"
 
 #define FAR ((int64_t)1 << 53) /* positions are exact in double */
+#define MOST_ROWS ((int64_t)INT32_MAX * ATTENTION_BLOCK) /* blocks are counted in int32_t */
 enum { MAX_HEAD_SIZE = 256 };
 
 static status invalid_count(const char *what, int64_t found, alibi_error *error)
@@ -45,7 +47,7 @@ static status check_shape(alibi_attention *a, alibi_error *error)
   if (a->head_size < 1 || a->head_size > MAX_HEAD_SIZE)
     return fail(error, ALIBI_INVALID, "head_size: expected 1 to %d, found %d", MAX_HEAD_SIZE, a->head_size);
   int64_t most = a->queries > a->keys ? a->queries : a->keys, floats;
-  if (most > (int64_t)INT32_MAX * ATTENTION_BLOCK || __builtin_mul_overflow(most, a->heads * 2, &floats) ||
+  if (most > MOST_ROWS || __builtin_mul_overflow(most, a->heads * 2, &floats) ||
       __builtin_mul_overflow(floats, a->head_size * (int64_t)sizeof(float), &floats))
     return fail(error, ALIBI_INVALID, "queries, keys: expected sizes whose product fits into memory, found %lld and %lld",
                 (long long)a->queries, (long long)a->keys);
@@ -71,7 +73,9 @@ static status check_starts(const char *name, const int64_t *starts, int64_t sequ
 static status check_sequences(alibi_attention *a, attention_task task, alibi_error *error)
 {
   status result;
-  if (a->sequences < 0) return invalid_count("sequences", a->sequences, error);
+  if (a->sequences < 0 || a->sequences > MOST_ROWS)
+    return fail(error, ALIBI_INVALID, "sequences: expected 0 to %lld, found %lld", (long long)MOST_ROWS,
+                (long long)a->sequences);
   if (a->sequences == 0) {
     a->query_starts = a->key_starts = NULL;
     a->sequences = 1;
@@ -153,11 +157,12 @@ static status check_slopes(alibi_attention *a, alibi_error *error)
   if (b->slopes) return check_finite("slopes", b->slopes, a->heads, error);
   if (b->total_heads == 0) b->total_heads = a->heads;
   if (b->max_bias == 0) b->max_bias = 8;
-  if (b->total_heads < 0 || b->total_heads > ALIBI_MAX_HEADS)
-    return fail(error, ALIBI_INVALID, "total_heads: expected at most %d, found %d", ALIBI_MAX_HEADS, b->total_heads);
+  if (b->total_heads < a->heads || b->total_heads > ALIBI_MAX_HEADS)
+    return fail(error, ALIBI_INVALID, "total_heads: expected 0 or from the %d heads of this call to %d, found %d",
+                a->heads, ALIBI_MAX_HEADS, b->total_heads);
   if (b->head_offset < 0 || b->head_offset > b->total_heads - a->heads)
-    return fail(error, ALIBI_INVALID, "head_offset: expected heads %d to %d to be among the total of %d", b->head_offset,
-                b->head_offset + a->heads - 1, b->total_heads);
+    return fail(error, ALIBI_INVALID, "head_offset: expected 0 to %d (%d heads out of %d), found %d",
+                b->total_heads - a->heads, a->heads, b->total_heads, b->head_offset);
   if (!(b->max_bias > 0 && b->max_bias <= 100))
     return fail(error, ALIBI_INVALID, "max_bias: expected above 0 and at most 100, found %g", b->max_bias);
   if (b->slope_rule != ALIBI_SLOPES_INTERLEAVED && b->slope_rule != ALIBI_SLOPES_GEOMETRIC)
@@ -256,7 +261,7 @@ static uint64_t row_width(const tensor *t)
   return (t->heads - 1) * t->head_bytes + t->width;
 }
 
-void attention_fill_strides(alibi_heads *x, int heads, int head_size)
+static void fill_strides(alibi_heads *x, int heads, int head_size)
 {
   if (x->row_stride != 0 || x->head_stride != 0) return;
   x->row_stride = (int64_t)heads * head_size;
@@ -311,7 +316,7 @@ static status check_overlaps(const tensor *tensors, size_t count, alibi_error *e
   return ALIBI_OK;
 }
 
-enum { MOST_TENSORS = 16 };
+enum { MOST_TENSORS = 24 };
 
 typedef struct tensor_list {
   tensor tensors[MOST_TENSORS];
@@ -321,7 +326,7 @@ typedef struct tensor_list {
 static status add_heads(tensor_list *list, const char *name, alibi_heads *x, int64_t rows, int heads, int head_size,
                         bool written, alibi_error *error)
 {
-  attention_fill_strides(x, heads, head_size);
+  fill_strides(x, heads, head_size);
   list->tensors[list->count] = tensor_of(name, x->data, rows, heads, x->row_stride, x->head_stride, head_size, written);
   return check_tensor(&list->tensors[list->count++], x, error);
 }
@@ -335,12 +340,48 @@ static status add_out(tensor_list *list, const char *name, alibi_heads_out *x, i
   return result;
 }
 
+status attention_check_rows(const char *name, alibi_heads *x, int64_t rows, int heads, int head_size,
+                            alibi_error *error)
+{
+  tensor_list list = {.count = 0};
+  return add_heads(&list, name, x, rows, heads, head_size, false, error);
+}
+
+/* Rows without gaps; width in units of 4 bytes. */
 static void add_plain(tensor_list *list, const char *name, const void *data, int64_t rows, int64_t width, bool written)
 {
   if (data) list->tensors[list->count++] = tensor_of(name, data, rows, 1, width, width, width, written);
 }
 
-static status check_tensors(alibi_attention *a, attention_task task, alibi_attention_gradients *g, alibi_error *error)
+/* What is read beside the tensors. */
+static void add_operands(tensor_list *list, const alibi_attention *a)
+{
+  const alibi_bias *b = &a->bias;
+  bool slopes = b->kind == ALIBI_BIAS_SLOPE, table = b->kind == ALIBI_BIAS_DISTANCE, offsets = b->kind == ALIBI_BIAS_KEY;
+  add_plain(list, "slopes", slopes ? b->slopes : NULL, 1, a->heads, false);
+  add_plain(list, "added", table ? b->added : NULL, a->heads, b->distances, false);
+  add_plain(list, "factor", table ? b->factor : NULL, a->heads, b->distances, false);
+  add_plain(list, "offsets", offsets ? b->offsets : NULL, a->keys, a->heads, false);
+  add_plain(list, "query_positions", a->query_positions, a->queries, 2, false);
+  add_plain(list, "key_positions", a->key_positions, a->keys, 2, false);
+  add_plain(list, "query_starts", a->query_starts, a->sequences + 1, 2, false);
+  add_plain(list, "key_starts", a->key_starts, a->sequences + 1, 2, false);
+}
+
+static status add_report(tensor_list *list, alibi_attention_report *report, alibi_error *error)
+{
+  size_t size = 0;
+  status result = ALIBI_OK;
+  if (!report) return ALIBI_OK;
+  TRY(settings_size(report, sizeof *report, "alibi_attention_report", &size, error));
+  if (size > sizeof *report) size = sizeof *report;
+  add_plain(list, "report", report, 1, (int64_t)(size / 4), true);
+done:
+  return result;
+}
+
+static status check_tensors(alibi_attention *a, attention_task task, alibi_attention_gradients *g,
+                            attention_memory scratch, alibi_error *error)
 {
   status result;
   tensor_list list = {.count = 0};
@@ -354,6 +395,9 @@ static status check_tensors(alibi_attention *a, attention_task task, alibi_atten
   TRY(add_out(&list, "out", &a->out, a->queries, heads, d, forward, error));
   add_plain(&list, "lse", a->lse, a->queries, heads, forward);
   add_plain(&list, "visited", a->visited, a->queries, 2 * (int64_t)heads, forward);
+  add_plain(&list, "scratch", scratch.data, 1, (int64_t)(scratch.bytes / 4), true);
+  add_operands(&list, a);
+  if (forward) TRY(add_report(&list, a->report, error));
   if (!forward) {
     if (!a->lse && a->queries > 0)
       RAISE(error, ALIBI_INVALID, "lse: expected what forward wrote, found NULL (backward needs it)");
@@ -374,6 +418,25 @@ done:
   return result;
 }
 
+/* What forward wrote must be blocks of the row's own sequence: backward finds its work by them. */
+static status check_visited(const alibi_attention *a, alibi_error *error)
+{
+  if (!(a->tolerance > 0)) return ALIBI_OK;
+  for (int64_t n = 0; n < a->sequences; n++) {
+    attention_rows_of s = attention_sequence(a, NULL, n);
+    int64_t blocks = (s.keys + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+    for (int64_t i = s.query * a->heads; i < (s.query + s.queries) * a->heads; i++) {
+      const int32_t *range = a->visited + 2 * i;
+      if (range[0] < 0 || range[1] < range[0] || range[1] > blocks)
+        return fail(error, ALIBI_INVALID,
+                    "visited: expected what forward wrote, a range within 0 to %lld, found %d to %d for head %lld of query "
+                    "%lld",
+                    (long long)blocks, range[0], range[1], (long long)(i % a->heads), (long long)(i / a->heads));
+    }
+  }
+  return ALIBI_OK;
+}
+
 static status check_gradients(const alibi_attention *a, const alibi_attention_gradients *g, alibi_error *error)
 {
   const struct {
@@ -386,14 +449,18 @@ static status check_gradients(const alibi_attention *a, const alibi_attention_gr
                 {"offsets", g->offsets, a->bias.kind == ALIBI_BIAS_KEY}};
   for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
     if (wanted[i].pointer && !wanted[i].fits)
-      return fail(error, ALIBI_INVALID, "gradient of %s: expected NULL, since this bias has no %s", wanted[i].name,
-                  wanted[i].name);
+      return fail(error, ALIBI_INVALID, "gradient of %s: expected NULL, since this bias has no %s, found a pointer",
+                  wanted[i].name, wanted[i].name);
   return ALIBI_OK;
 }
 
 status attention_check_shape(alibi_attention *a, attention_task task, alibi_error *error)
 {
   status result;
+  if (task == TASK_DECODE) {
+    a->keys = 0;
+    a->key_starts = a->query_positions = a->key_positions = NULL;
+  }
   TRY(check_shape(a, error));
   TRY(check_sequences(a, task, error));
   TRY(check_numbers(a, error));
@@ -404,15 +471,14 @@ done:
 }
 
 status attention_check(alibi_attention *a, attention_task task, const int64_t *key_counts,
-                       alibi_attention_gradients *gradients, alibi_error *error)
+                       alibi_attention_gradients *gradients, attention_memory scratch, alibi_error *error)
 {
   status result;
-  TRY(attention_check_shape(a, task, error));
-  if (task == TASK_DECODE) a->query_positions = a->key_positions = NULL;
   TRY(check_positions(a, error));
   TRY(check_bias(a, task, key_counts, error));
   if (gradients) TRY(check_gradients(a, gradients, error));
-  TRY(check_tensors(a, task, gradients, error));
+  TRY(check_tensors(a, task, gradients, scratch, error));
+  if (gradients) TRY(check_visited(a, error));
 done:
   return result;
 }

@@ -28,6 +28,11 @@ void alibi_attention_gradients_init(alibi_attention_gradients *gradients)
   *gradients = (alibi_attention_gradients){.size = sizeof *gradients};
 }
 
+void alibi_attention_report_init(alibi_attention_report *report)
+{
+  *report = (alibi_attention_report){.size = sizeof *report};
+}
+
 /* ---- a call ---- */
 
 typedef struct attention_call {
@@ -70,8 +75,8 @@ static void layout(const alibi_context *context, attention_call *c, arena *memor
   }
   if (backward && c->g.added) c->table_grad = arena_floats(memory, table);
   if (backward && c->g.factor) c->factor_grad = arena_floats(memory, table);
-  attention_size size = {.segments = (size_t)a->sequences, .queries = (size_t)a->queries,
-                         .keys = keys, .heads = heads, .kv_heads = (size_t)a->kv_heads, .head_size = (size_t)a->head_size, .table_length = length,
+  attention_size size = {.segments = (size_t)a->sequences, .queries = (size_t)a->queries, .keys = keys, .heads = heads,
+                         .kv_heads = (size_t)a->kv_heads, .head_size = (size_t)a->head_size, .table_length = length,
                          .both_sides = !a->causal, .positions = a->query_positions != NULL, .backward = backward,
                          .slope_grad = c->g.slopes != NULL, .table_grad = c->g.added != NULL,
                          .factor_grad = c->g.factor != NULL};
@@ -164,10 +169,11 @@ done:
 static void write_report(const attention_call *c)
 {
   if (!c->a.report) return;
-  *c->a.report = (alibi_attention_report){
+  alibi_attention_report report = {
       .pairs_visible = c->tally.pairs_visible, .pairs_visited = c->tally.pairs_visited,
       .blocks_visible = c->tally.blocks_visible, .blocks_visited = c->tally.blocks_visited,
       .skipped = c->tally.skipped, .bound = 2 * c->tally.skipped};
+  settings_give(&report, sizeof report, c->a.report);
 }
 
 static void run_backward(alibi_context *context, attention_call *c)
@@ -207,15 +213,14 @@ done:
   return result;
 }
 
-/* Lengths of the caches; key_counts is the caller's to free. */
+/* Lengths of the caches, once the shape is checked; key_counts is the caller's to free. */
 static status count_keys(attention_call *c, alibi_error *error)
 {
   status result;
-  int64_t count = c->a.sequences > 0 ? c->a.sequences : 1;
-  int kv_heads = c->a.kv_heads ? c->a.kv_heads : c->a.heads;
+  int kv_heads = c->a.kv_heads;
   if (!c->caches) RAISE(error, ALIBI_INVALID, "caches: expected one for each sequence, found NULL");
-  TRY(memory_new(&c->key_counts, (size_t)count, sizeof *c->key_counts, "the lengths of caches", error));
-  for (int64_t n = 0; n < count; n++) {
+  TRY(memory_new(&c->key_counts, (size_t)c->a.sequences, sizeof *c->key_counts, "the lengths of caches", error));
+  for (int64_t n = 0; n < c->a.sequences; n++) {
     const alibi_cache *cache = c->caches[n];
     if (!cache) RAISE(error, ALIBI_INVALID, "caches[%lld]: expected a cache, found NULL", (long long)n);
     if (cache->kv_heads != kv_heads || cache->head_size != c->a.head_size)
@@ -225,6 +230,17 @@ static status count_keys(attention_call *c, alibi_error *error)
       RAISE(error, ALIBI_INVALID, "caches[%lld]: expected caches made for one instruction set, found two", (long long)n);
     c->key_counts[n] = (int64_t)cache->length;
   }
+done:
+  return result;
+}
+
+static status take_shape(const alibi_context *context, const alibi_attention *attention,
+                         const alibi_attention_gradients *gradients, attention_call *c, alibi_error *error)
+{
+  status result;
+  TRY(take_structs(context, attention, gradients, c, error));
+  TRY(attention_check_shape(&c->a, c->task, error));
+  if (c->task == TASK_DECODE) TRY(count_keys(c, error));
 done:
   return result;
 }
@@ -241,14 +257,10 @@ static status measure(const alibi_context *context, attention_call *c, size_t *b
 }
 
 /* scratch, from its first aligned address on; or memory of our own. */
-static status place(const alibi_context *context, attention_call *c, void *scratch, size_t bytes, void **own,
+static status place(const alibi_context *context, attention_call *c, void *scratch, size_t needed, void **own,
                     alibi_error *error)
 {
-  status result;
-  size_t needed = 0;
-  TRY(measure(context, c, &needed, error));
-  if (scratch && bytes < needed)
-    RAISE(error, ALIBI_INVALID, "scratch: expected at least %zu bytes, found %zu", needed, bytes);
+  status result = ALIBI_OK;
   if (!scratch) {
     arena untouched = {.used = needed};
     TRY(arena_allocate_untouched(&untouched, "the scratch of attention", error));
@@ -277,11 +289,15 @@ static status run(alibi_context *context, const alibi_attention *attention, cons
   status result;
   attention_call c = {.task = task, .caches = caches};
   void *own = NULL;
-  TRY(take_structs(context, attention, gradients, &c, error));
-  if (task == TASK_DECODE) TRY(count_keys(&c, error));
-  TRY(attention_check(&c.a, task, c.key_counts, task == TASK_BACKWARD ? &c.g : NULL, error));
+  size_t needed = 0;
+  TRY(take_shape(context, attention, gradients, &c, error));
+  TRY(measure(context, &c, &needed, error));
+  if (scratch && bytes < needed)
+    RAISE(error, ALIBI_INVALID, "scratch: expected at least %zu bytes, found %zu", needed, bytes);
+  TRY(attention_check(&c.a, task, c.key_counts, task == TASK_BACKWARD ? &c.g : NULL,
+                      (attention_memory){scratch, needed}, error));
   if (task == TASK_DECODE) TRY(prepare_caches(&c, error));
-  TRY(place(context, &c, scratch, bytes, &own, error));
+  TRY(place(context, &c, scratch, needed, &own, error));
   TRY(fill(context, &c, error));
   if (task == TASK_BACKWARD)
     run_backward(context, &c);
@@ -303,9 +319,7 @@ static status scratch_of(alibi_context *context, const alibi_attention *attentio
   attention_call c = {.task = task, .caches = caches};
   if (!bytes) RAISE(error, ALIBI_INVALID, "bytes: expected a pointer to the size, found NULL");
   *bytes = 0;
-  TRY(take_structs(context, attention, gradients, &c, error));
-  if (task == TASK_DECODE) TRY(count_keys(&c, error));
-  TRY(attention_check_shape(&c.a, task, error));
+  TRY(take_shape(context, attention, gradients, &c, error));
   TRY(measure(context, &c, bytes, error));
 done:
   memory_free(c.key_counts);
@@ -410,16 +424,6 @@ done:
   return result;
 }
 
-static status check_append(const alibi_cache *cache, const char *name, alibi_heads *x, int64_t count, alibi_error *error)
-{
-  attention_fill_strides(x, cache->kv_heads, cache->head_size);
-  if (count > 0 && !x->data) return fail(error, ALIBI_INVALID, "%s: expected data, found NULL", name);
-  if (x->row_stride < 0 || x->head_stride < 0)
-    return fail(error, ALIBI_INVALID, "%s: expected strides of 0 or more, found %lld and %lld", name,
-                (long long)x->row_stride, (long long)x->head_stride);
-  return ALIBI_OK;
-}
-
 alibi_status alibi_cache_append(alibi_cache *cache, const alibi_heads *k, const alibi_heads *v, int64_t count,
                                 alibi_error *error)
 {
@@ -430,8 +434,8 @@ alibi_status alibi_cache_append(alibi_cache *cache, const alibi_heads *k, const 
     RAISE(error, ALIBI_INVALID, "count: expected 0 to %zu (%zu keys are there, of %zu), found %lld",
           cache->blocks->capacity - cache->length, cache->length, cache->blocks->capacity, (long long)count);
   alibi_heads keys = *k, values = *v;
-  TRY(check_append(cache, "k", &keys, count, error));
-  TRY(check_append(cache, "v", &values, count, error));
+  TRY(attention_check_rows("k", &keys, count, cache->kv_heads, cache->head_size, error));
+  TRY(attention_check_rows("v", &values, count, cache->kv_heads, cache->head_size, error));
   if (count == 0) return ALIBI_OK;
   if (cache->cleared) TRY(block_cache_restart(cache->blocks, error));
   cache->cleared = false;
@@ -452,5 +456,5 @@ void alibi_cache_clear(alibi_cache *cache)
 
 int64_t alibi_cache_length(const alibi_cache *cache)
 {
-  return (int64_t)cache->length;
+  return cache ? (int64_t)cache->length : 0;
 }

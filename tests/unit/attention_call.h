@@ -330,6 +330,7 @@ static inline call *call_new(const call_options *o)
   a->tolerance = o->tolerance;
   a->lse = call_numbers((size_t)(a->queries * a->heads), o->seed + 25, 1);
   a->visited = call_memory((size_t)(a->queries * a->heads * 2), sizeof *a->visited);
+  alibi_attention_report_init(&c->report);
   a->report = &c->report;
   call_tensors(c);
   call_bias(c);

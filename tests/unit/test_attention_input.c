@@ -11,46 +11,11 @@
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
-#include "unit/attention_call.h"
+#include "unit/attention_refusal.h"
 
 static alibi_context *context;
 
-/* ---- what a sentence must be ---- */
-
-/* says: words one of which must be there, apart by '|'. */
-static bool says_one(const char *message, const char *says)
-{
-  char words[128], *rest = words;
-  snprintf(words, sizeof words, "%s", says);
-  while (*rest) {
-    size_t length = strcspn(rest, "|");
-    bool last = rest[length] == 0;
-    rest[length] = 0;
-    if (strstr(message, rest)) return true;
-    rest += last ? length : length + 1;
-  }
-  return false;
-}
-
-static void expect_invalid(const char *where, alibi_status found, const alibi_error *error, const char *says)
-{
-  const char *m = error->message;
-  if (found != ALIBI_INVALID)
-    fail_msg("%s: %s: expected ALIBI_INVALID, found %d \"%s\"", call_name, where, (int)found, m);
-  if (error->status != ALIBI_INVALID) fail_msg("%s: %s: expected the status in the error", call_name, where);
-  if (!says_one(m, says) || !strstr(m, "expected") || !strstr(m, "found") || strchr(m, '\n'))
-    fail_msg("%s: %s: expected a sentence of \"%s\", expected and found, found \"%s\"", call_name, where, says, m);
-}
-
 /* ---- faults of a call ---- */
-
-/* 4 heads of 9 floats, 140 queries on 140 keys: what the strides below are about. */
-static call_options input_defaults(void)
-{
-  call_options o = call_defaults();
-  o.size = 9;
-  return o;
-}
 
 enum {
   FORWARD = 1,
@@ -149,6 +114,9 @@ FAULT(visited_in_v, c->a.visited = (int32_t *)(void *)c->v.buffer;)
 FAULT(out_in_table, c->a.out.data = NUMBERS(bias.added);)
 FAULT(out_in_positions, c->a.out.data = (float *)(void *)STARTS(key_positions);)
 
+FAULT(out_in_starts, c->a.out.data = (float *)(void *)STARTS(query_starts);)
+FAULT(visited_in_factor, c->a.visited = (int32_t *)(void *)NUMBERS(bias.factor);)
+
 FAULT(scale_nan, c->a.scale = NAN;)
 FAULT(scale_infinite, c->a.scale = -INFINITY;)
 FAULT(cap_nan, c->a.soft_cap = NAN;)
@@ -197,6 +165,18 @@ FAULT(rows_null, c->a.bias.rows = NULL;)
 
 FAULT(back_lse_null, c->a.lse = NULL;)
 FAULT(back_visited_null, c->a.visited = NULL;)
+
+/* A copy to spoil: what a call reads is not written. */
+static int32_t *copied_visited(call *c)
+{
+  size_t count = (size_t)(c->a.queries * c->a.heads * 2);
+  return c->a.visited = call_copy(c->a.visited, count, sizeof(int32_t));
+}
+
+FAULT(back_visited_negative, copied_visited(c)[7] = -1;)
+FAULT(back_visited_beyond, copied_visited(c)[101] = 4;)
+FAULT(back_visited_backwards, copied_visited(c)[300] = c->a.visited[301] + 1;)
+FAULT(back_visited_of_another, copied_visited(c)[2 * 4 * 70] = 1; c->a.visited[2 * 4 * 70 + 1] = 2;)
 FAULT(back_size_0, c->g.size = 0;)
 FAULT(back_dout_null, c->g.dout.data = NULL;)
 FAULT(back_dq_null, c->g.dq.data = NULL;)
@@ -213,6 +193,9 @@ FAULT(back_dq_is_q, c->g.dq.data = c->q.buffer;)
 FAULT(back_dk_is_dout, c->g.dk.data = c->dout.buffer;)
 FAULT(back_dv_is_out, c->g.dv.data = c->out.buffer;)
 FAULT(back_dv_is_lse, c->g.dv.data = c->a.lse;)
+FAULT(back_dq_in_slopes, c->g.dq.data = NUMBERS(bias.slopes);)
+FAULT(back_dk_in_offsets, c->g.dk.data = NUMBERS(bias.offsets);)
+FAULT(back_dv_in_positions, c->g.dv.data = (float *)(void *)STARTS(query_positions);)
 FAULT(back_offsets_in_dk, c->g.offsets = c->dk.buffer;)
 FAULT(back_added_in_added, c->g.added = NUMBERS(bias.added);)
 
@@ -284,6 +267,8 @@ static const fault faults[] = {
     {"visited in v", "visited", fault_visited_in_v, NULL, FORWARD},
     {"out in the table", "out", fault_out_in_table, call_set_table, WRITTEN},
     {"out in the positions", "out", fault_out_in_positions, call_set_positions, FORWARD},
+    {"out in the starts", "out", fault_out_in_starts, call_set_packed, WRITTEN},
+    {"visited in the factors", "visited", fault_visited_in_factor, call_set_factors, WRITTEN},
     {"scale not a number", "scale", fault_scale_nan, NULL, EVERYWHERE},
     {"scale infinite", "scale", fault_scale_infinite, NULL, EVERYWHERE},
     {"cap not a number", "soft_cap", fault_cap_nan, NULL, EVERYWHERE},
@@ -328,6 +313,10 @@ static const fault faults[] = {
     {"no rows", "rows", fault_rows_null, call_set_rows, ROWS_OF_KEYS},
     {"backward without lse", "lse", fault_back_lse_null, NULL, BACKWARD},
     {"backward without visited", "visited", fault_back_visited_null, NULL, BACKWARD},
+    {"visited below 0", "visited", fault_back_visited_negative, NULL, BACKWARD},
+    {"visited beyond the keys", "visited", fault_back_visited_beyond, NULL, BACKWARD},
+    {"visited backwards", "visited", fault_back_visited_backwards, NULL, BACKWARD},
+    {"visited beyond a sequence", "visited", fault_back_visited_of_another, call_set_packed, BACKWARD},
     {"gradients of size 0", "size", fault_back_size_0, NULL, BACKWARD},
     {"no dout", "dout", fault_back_dout_null, NULL, BACKWARD},
     {"no dq", "dq", fault_back_dq_null, NULL, BACKWARD},
@@ -344,53 +333,20 @@ static const fault faults[] = {
     {"dk is dout", "dk", fault_back_dk_is_dout, NULL, BACKWARD},
     {"dv is out", "dv", fault_back_dv_is_out, NULL, BACKWARD},
     {"dv is lse", "dv", fault_back_dv_is_lse, NULL, BACKWARD},
+    {"dq in the slopes", "dq", fault_back_dq_in_slopes, call_set_steep, BACKWARD},
+    {"dk in the offsets", "dk", fault_back_dk_in_offsets, call_set_offsets, BACKWARD},
+    {"dv in the positions", "dv", fault_back_dv_in_positions, call_set_positions, BACKWARD},
     {"offsets' gradient in dk", "offsets", fault_back_offsets_in_dk, call_set_offsets, BACKWARD},
     {"the table's gradient in the table", "added", fault_back_added_in_added, call_set_table, BACKWARD},
 };
 
-/* ---- nothing written ---- */
-
-enum { PIECES = 16 };
-
-typedef struct snapshot {
-  const void *at[PIECES];
-  void *copy[PIECES];
-  size_t bytes[PIECES], count;
-} snapshot;
-
-static void snapshot_add(snapshot *s, const void *at, size_t bytes)
-{
-  assert_true(s->count < PIECES);
-  if (!at) return;
-  s->at[s->count] = at;
-  s->bytes[s->count] = bytes;
-  s->copy[s->count++] = call_copy(at, bytes, 1);
-}
-
-/* Everything that a call might write, as it was before the fault. */
-static snapshot snapshot_of(const call *c)
-{
-  snapshot s = {.count = 0};
-  const call_tensor *tensors[] = {&c->q, &c->k, &c->v, &c->out, &c->dout, &c->dq, &c->dk, &c->dv};
-  size_t rows = (size_t)(c->a.queries * c->a.heads);
-  for (size_t t = 0; t < 8; t++) snapshot_add(&s, tensors[t]->buffer, tensors[t]->floats * sizeof(float));
-  snapshot_add(&s, c->a.lse, rows * sizeof(float));
-  snapshot_add(&s, c->a.visited, rows * 2 * sizeof(int32_t));
-  snapshot_add(&s, &c->report, sizeof c->report);
-  snapshot_add(&s, c->g.slopes, (size_t)c->a.heads * sizeof(double));
-  snapshot_add(&s, c->g.added, c->table * sizeof(float));
-  snapshot_add(&s, c->g.factor, c->g.factor ? c->table * sizeof(float) : 0);
-  snapshot_add(&s, c->g.offsets, (size_t)(c->a.keys * c->a.heads) * sizeof(float));
-  snapshot_add(&s, c->rows.gradient, rows * (size_t)c->a.keys * sizeof(float));
-  return s;
-}
-
-static void expect_nothing_written(const snapshot *s)
-{
-  for (size_t i = 0; i < s->count; i++) call_same("nothing written", s->at[i], s->copy[i], s->bytes[i]);
-}
-
 /* ---- the faults, everywhere ---- */
+
+/* What a call has not written. */
+static void spoil_report(call *c)
+{
+  memset((char *)&c->report + sizeof c->report.size, 0x5a, sizeof c->report - sizeof c->report.size);
+}
 
 static call *call_of(const fault *f)
 {
@@ -398,7 +354,7 @@ static call *call_of(const fault *f)
   o.tolerance = ALIBI_TOLERANCE;
   if (f->set) f->set(&o);
   call *c = call_new(&o);
-  memset(&c->report, 0x5a, sizeof c->report);
+  spoil_report(c);
   return c;
 }
 
@@ -577,7 +533,7 @@ static void structs_of_other_versions(void **unused)
   call_same("out", c->out.buffer, plain->out.buffer, plain->out.floats * sizeof(float));
   longer.beyond = 1;
   assert_int_equal(alibi_attention_forward(context, &longer.a, NULL, 0, &call_error), ALIBI_INVALID);
-  memset(&c->report, 0x5a, sizeof c->report);
+  spoil_report(c);
   alibi_attention_report before = c->report;
   c->a.size = offsetof(alibi_attention, report);
   assert_int_equal(alibi_attention_forward(context, &c->a, NULL, 0, &call_error), ALIBI_OK);
@@ -585,110 +541,72 @@ static void structs_of_other_versions(void **unused)
   call_free_all();
 }
 
-/* ---- caches ---- */
-
-static void caches_that_do_not_fit(void **unused)
+/* A report is written as far as its size says: a shorter one not beyond its end, a longer one as far as is known. */
+static void reports_of_other_versions(void **unused)
 {
   (void)unused;
-  static const int64_t lengths[] = {70, 70};
+  struct {
+    alibi_attention_report known;
+    int64_t beyond;
+  } given;
   call_options o = input_defaults();
-  strcpy(call_name, "caches");
-  o.sequences = 2;
-  o.query_lengths = o.key_lengths = lengths;
   call *c = call_new(&o);
-  alibi_error e;
-  alibi_cache *fits, *wide, *few;
-  assert_int_equal(alibi_cache_new(context, 4, 9, 70, &fits, &e), ALIBI_OK);
-  assert_int_equal(alibi_cache_new(context, 4, 10, 70, &wide, &e), ALIBI_OK);
-  assert_int_equal(alibi_cache_new(context, 2, 9, 70, &few, &e), ALIBI_OK);
-  snapshot s = snapshot_of(c);
-  alibi_cache *lists[3][2] = {{fits, NULL}, {fits, wide}, {few, fits}};
-  for (int n = 0; n < 3; n++) {
-    snprintf(call_name, sizeof call_name, "caches %d", n);
-    expect_invalid("decode", alibi_attention_decode(context, &c->a, lists[n], NULL, 0, &e), &e, "cache");
+  strcpy(call_name, "reports");
+  call_forward(context, c);
+  for (size_t size = sizeof(size_t); size <= sizeof given; size += sizeof(size_t)) {
+    size_t written = size < sizeof c->report ? size : sizeof c->report;
+    memset(&given, 0x5a, sizeof given);
+    given.known.size = size;
+    unsigned char *expected = call_copy(&given, sizeof given, 1);
+    memcpy(expected + sizeof size, (char *)&c->report + sizeof size, written - sizeof size);
+    call *again = call_new(&o);
+    again->a.report = &given.known;
+    call_forward(context, again);
+    call_same("a report", &given, expected, sizeof given);
   }
-  alibi_cache *both[2] = {fits, fits};
-  c->a.bias.kind = ALIBI_BIAS_KEY;
-  expect_invalid("decode", alibi_attention_decode(context, &c->a, both, NULL, 0, &e), &e, "kind");
-  c->a.bias.kind = ALIBI_BIAS_ROWS;
-  c->a.bias.rows = call_rows_bias;
-  expect_invalid("decode", alibi_attention_decode(context, &c->a, both, NULL, 0, &e), &e, "kind");
-  expect_nothing_written(&s);
-  alibi_cache_free(fits);
-  alibi_cache_free(wide);
-  alibi_cache_free(few);
+  static const size_t absurd[] = {0, 1, sizeof(alibi_attention_report) - 4, 1 << 20, SIZE_MAX};
+  snapshot s = snapshot_of(c);
+  for (size_t n = 0; n < sizeof absurd / sizeof absurd[0]; n++) {
+    alibi_error e;
+    given.known.size = absurd[n];
+    c->a.report = &given.known;
+    expect_invalid("forward", alibi_attention_forward(context, &c->a, NULL, 0, &e), &e, "alibi_attention_report");
+    expect_nothing_written(&s);
+  }
+  call_backward(context, c); /* which writes none */
   call_free_all();
 }
 
-static void caches_that_cannot_be(void **unused)
-{
-  (void)unused;
-  alibi_cache *cache = NULL;
-  alibi_error e;
-  strcpy(call_name, "a cache");
-  expect_invalid("new", alibi_cache_new(NULL, 4, 9, 70, &cache, &e), &e, "context");
-  expect_invalid("new", alibi_cache_new(context, 0, 9, 70, &cache, &e), &e, "kv_heads");
-  expect_invalid("new", alibi_cache_new(context, -1, 9, 70, &cache, &e), &e, "kv_heads");
-  expect_invalid("new", alibi_cache_new(context, 4, 0, 70, &cache, &e), &e, "head_size");
-  expect_invalid("new", alibi_cache_new(context, 4, 257, 70, &cache, &e), &e, "head_size");
-  expect_invalid("new", alibi_cache_new(context, 4, 9, -1, &cache, &e), &e, "capacity");
-  expect_invalid("new", alibi_cache_new(context, 4, 9, 70, NULL, &e), &e, "cache");
-  static const int64_t huge[] = {INT64_MAX, INT64_MAX / 64, INT64_MAX / 4 / 9 / 4, INT64_C(1) << 57};
-  for (size_t n = 0; n < sizeof huge / sizeof huge[0]; n++) {
-    alibi_status found = alibi_cache_new(context, 4, 9, huge[n], &cache, &e);
-    assert_true(found == ALIBI_INVALID || found == ALIBI_FAILED); /* it may be the world that says no */
-    assert_true(e.message[0] != 0);
-    assert_null(cache);
-  }
-}
-
-static void appends_and_shares_that_cannot_be(void **unused)
+/* What a call works in, and what it reports to, is nothing that it reads or writes otherwise. */
+static void scratch_and_report_of_their_own(void **unused)
 {
   (void)unused;
   call_options o = input_defaults();
   call *c = call_new(&o);
-  alibi_cache *cache, *other = NULL;
+  size_t bytes = 0, more = 0;
   alibi_error e;
-  alibi_heads k = call_in(&c->k, false), v = call_in(&c->v, false), bad = k;
-  strcpy(call_name, "a cache of 100");
-  assert_int_equal(alibi_cache_new(context, 4, 9, 100, &cache, &e), ALIBI_OK);
-  assert_int_equal(alibi_cache_append(cache, &k, &v, 60, &e), ALIBI_OK);
-  expect_invalid("append", alibi_cache_append(cache, &k, &v, 41, &e), &e, "capacity|count");
-  expect_invalid("append", alibi_cache_append(cache, &k, &v, INT64_MAX, &e), &e, "capacity|count");
-  expect_invalid("append", alibi_cache_append(cache, &k, &v, -1, &e), &e, "count");
-  expect_invalid("append", alibi_cache_append(NULL, &k, &v, 1, &e), &e, "cache");
-  expect_invalid("append", alibi_cache_append(cache, NULL, &v, 1, &e), &e, "k");
-  expect_invalid("append", alibi_cache_append(cache, &k, NULL, 1, &e), &e, "v");
-  bad.data = NULL;
-  expect_invalid("append", alibi_cache_append(cache, &bad, &v, 1, &e), &e, "k");
-  expect_invalid("append", alibi_cache_append(cache, &k, &bad, 1, &e), &e, "v");
-  bad = (alibi_heads){k.data, -36, 9};
-  expect_invalid("append", alibi_cache_append(cache, &bad, &v, 2, &e), &e, "k");
-  bad = (alibi_heads){k.data, INT64_MAX / 2, 9};
-  expect_invalid("append", alibi_cache_append(cache, &k, &bad, 40, &e), &e, "v");
-  assert_int_equal(alibi_cache_length(cache), 60);
-  expect_invalid("share", alibi_cache_share(NULL, 1, 100, &other, &e), &e, "from|cache");
-  expect_invalid("share", alibi_cache_share(cache, 61, 100, &other, &e), &e, "length");
-  expect_invalid("share", alibi_cache_share(cache, -1, 100, &other, &e), &e, "length");
-  expect_invalid("share", alibi_cache_share(cache, 50, 49, &other, &e), &e, "capacity");
-  assert_true(alibi_cache_share(cache, 50, INT64_MAX, &other, &e) != ALIBI_OK);
-  expect_invalid("share", alibi_cache_share(cache, 50, 100, NULL, &e), &e, "cache");
-  assert_null(other);
-
-  /* What was refused left no trace. */
-  o.queries = 2;
-  o.keys = 100;
-  call *rows = call_new(&o), *cached = call_new(&o);
-  alibi_heads more_k = k, more_v = v;
-  rows->a.k = k;
-  rows->a.v = v;
-  more_k.data += 60 * k.row_stride;
-  more_v.data += 60 * v.row_stride;
-  assert_int_equal(alibi_cache_append(cache, &more_k, &more_v, 40, &e), ALIBI_OK);
-  call_forward(context, rows);
-  assert_int_equal(alibi_attention_decode(context, &cached->a, &cache, NULL, 0, &e), ALIBI_OK);
-  call_same("out", cached->out.buffer, rows->out.buffer, rows->out.floats * sizeof(float));
-  alibi_cache_free(cache);
+  strcpy(call_name, "scratch and report");
+  assert_int_equal(alibi_attention_forward_scratch(context, &c->a, &bytes, &e), ALIBI_OK);
+  assert_int_equal(alibi_attention_backward_scratch(context, &c->a, &c->g, &more, &e), ALIBI_OK);
+  size_t floats = (bytes > more ? bytes : more) / sizeof(float) + 2 * c->out.floats;
+  float *room = call_numbers(floats, 1, 1), *own = c->a.out.data;
+  size_t places[] = {0, c->out.floats, bytes / sizeof(float) - 1};
+  for (size_t n = 0; n < 3; n++) {
+    c->a.out.data = room + places[n];
+    expect_invalid("forward", alibi_attention_forward(context, &c->a, room, floats * sizeof(float), &e), &e, "scratch");
+  }
+  c->a.out.data = room;
+  assert_int_equal(alibi_attention_forward(context, &c->a, room + c->out.floats, bytes, &e), ALIBI_OK);
+  c->a.out.data = own;
+  expect_invalid("forward", alibi_attention_forward(context, &c->a, c->a.report, bytes, &e), &e, "report|scratch");
+  c->a.report = (alibi_attention_report *)(void *)(room + 2);
+  alibi_attention_report_init(c->a.report);
+  expect_invalid("forward", alibi_attention_forward(context, &c->a, room, bytes, &e), &e, "report");
+  c->a.out.data = room;
+  expect_invalid("forward", alibi_attention_forward(context, &c->a, NULL, 0, &e), &e, "report");
+  c->a.out.data = own;
+  c->g.dk.data = room;
+  expect_invalid("backward", alibi_attention_backward(context, &c->a, &c->g, room, more, &e), &e, "dk|scratch");
   call_free_all();
 }
 
@@ -749,9 +667,8 @@ int main(void)
       cmocka_unit_test(positions_fall_within_a_document_only),
       cmocka_unit_test(nothing_at_all),
       cmocka_unit_test(structs_of_other_versions),
-      cmocka_unit_test(caches_that_do_not_fit),
-      cmocka_unit_test(caches_that_cannot_be),
-      cmocka_unit_test(appends_and_shares_that_cannot_be),
+      cmocka_unit_test(reports_of_other_versions),
+      cmocka_unit_test(scratch_and_report_of_their_own),
       cmocka_unit_test(positions_as_far_apart_as_can_be),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

@@ -69,6 +69,24 @@ static void shorter_and_longer(void **unused)
   assert_true(own.a == 1.5 && own.b == 2.5);
 }
 
+/* The other way: a struct that is written has its own size, and gets no more than it has room for. */
+static void given_back(void **unused)
+{
+  (void)unused;
+  const sizes own = {sizeof own, 3, 4};
+  double filled[4];
+  for (size_t size = 8; size <= sizeof filled; size += 8) {
+    size_t found = 0;
+    for (size_t i = 0; i < 4; i++) filled[i] = 9;
+    memcpy(filled, &size, sizeof size);
+    assert_int_equal(settings_size(filled, sizeof own, "sizes", &found, &error), ALIBI_OK);
+    assert_true(found == size);
+    settings_give(&own, sizeof own, filled);
+    assert_memory_equal(filled, &size, sizeof size);
+    assert_true(filled[1] == (size >= 16 ? 3 : 9) && filled[2] == (size >= 24 ? 4 : 9) && filled[3] == 9);
+  }
+}
+
 static void impossible_sizes(void **unused)
 {
   (void)unused;
@@ -255,7 +273,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shorter_and_longer), cmocka_unit_test(impossible_sizes), cmocka_unit_test(contexts),
       cmocka_unit_test(configurations),     cmocka_unit_test(sessions),         cmocka_unit_test(samplings),
-      cmocka_unit_test(trainings),          cmocka_unit_test(evaluations),
+      cmocka_unit_test(trainings),          cmocka_unit_test(evaluations),      cmocka_unit_test(given_back),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
