@@ -22,7 +22,8 @@ typedef struct alibi_session_options {
   /* 0: the keys and values of all tokens are kept.  Or of so many tokens at most, for all heads together: for methods
    * whose bias decays, with which steep heads need few keys and so leave room to gentle ones.  The capacity may be far
    * larger.  What is dropped is what is least likely to be asked for; that no query would have asked for it is proved
-   * in each call, which fails otherwise.  So logits are those of a session that keeps all, to the bit. */
+   * in each call, which fails otherwise.  So logits are those of a session that keeps all, to the bit.  What the proof
+   * needs stays: 3 bytes for each token of the text, head and layer. */
   int64_t memory;
 } alibi_session_options;
 
