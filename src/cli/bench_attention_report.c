@@ -8,12 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alibi/attention.h"
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/progress.h"
 #include "file/json.h"
 #include "report/drawing.h"
 #include "report/gnuplot.h"
+
+enum { MOST_HEADS = 1024 };
 
 typedef enum column_kind {
   COLUMN_PASS,
@@ -208,6 +211,20 @@ static status print_json(const attention_rows_report *report, const attention_re
   return written ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the JSON text");
 }
 
+/* ALiBi's reach: with scores between -U and U, what is farther than (2U - ln tolerance - ln(1 - exp(-m))) / m weighs less
+ * than the tolerance whatever stands there (docs/attention.md). */
+static status print_reach(const bench_attention_row *r, alibi_error *error)
+{
+  double slopes[MOST_HEADS], gentlest = INFINITY;
+  if (r->tolerance <= 0 || strcmp(r->method, "alibi") != 0 || r->heads > MOST_HEADS) return ALIBI_OK;
+  status result = alibi_slopes((int)r->heads, 8, ALIBI_SLOPES_INTERLEAVED, slopes, error);
+  for (int64_t h = 0; result == ALIBI_OK && h < r->heads; h++) gentlest = fmin(gentlest, slopes[h]);
+  if (result != ALIBI_OK) return result;
+  printf("no head looks back farther than %.0f tokens, for a tolerance of %g and |score| <= %.3g\n",
+         (2 * r->score - log(r->tolerance) - log(-expm1(-gentlest))) / gentlest, r->tolerance, r->score);
+  return ALIBI_OK;
+}
+
 status attention_report_end(const attention_rows_report *report, const attention_report_facts *facts,
                             alibi_error *error)
 {
@@ -224,7 +241,7 @@ status attention_report_end(const attention_rows_report *report, const attention
   if (mean_speed(report, true) > 0) printf(", reading %.1f GB/s", mean_speed(report, true));
   printf("\n");
   print_bias_costs(report);
-  return ALIBI_OK;
+  return print_reach(&report->rows[report->count - 1], error);
 }
 
 static void write_csv(const attention_rows_report *report, FILE *stream)

@@ -63,7 +63,7 @@ static void one_row(size_t inner, size_t panel, const float *a, size_t inner_str
     vf left = vf_splat(a[i * inner_stride]);
     UNROLLED for (int p = 0; p < ROW_PANELS; p++)
       UNROLLED for (int v = 0; v < TILE_VECTORS; v++)
-        sum[p][v] += left * vf_load(b + (size_t)p * panel + i * TILE_COLUMNS + (size_t)v * LANES);
+        sum[p][v] = vf_fma(left, vf_load(b + (size_t)p * panel + i * TILE_COLUMNS + (size_t)v * LANES), sum[p][v]);
   }
   UNROLLED for (int p = 0; p < ROW_PANELS; p++)
     UNROLLED for (int v = 0; v < TILE_VECTORS; v++) vf_store(c + p * TILE_COLUMNS + v * LANES, sum[p][v]);

@@ -35,7 +35,7 @@ INLINE void tile(const int rows, const int vectors, size_t inner, const float *a
     UNROLLED for (int v = 0; v < vectors; v++) right[v] = vf_load(b + (size_t)v * LANES);
     UNROLLED for (int r = 0; r < rows; r++) {
       vf left = vf_splat(a[(size_t)r * row_stride]);
-      UNROLLED for (int v = 0; v < vectors; v++) sum[r][v] += left * right[v];
+      UNROLLED for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(left, right[v], sum[r][v]);
     }
     a += inner_stride;
     b += b_stride;
@@ -61,7 +61,7 @@ INLINE void row_tile(const int vectors, size_t inner, const float *a, const floa
   UNROLLED for (int v = 0; v < vectors; v++) sum[v] = (vf){0};
   for (size_t i = 0; i < inner; i++, b += b_stride) {
     vf left = vf_splat(a[i]);
-    UNROLLED for (int v = 0; v < vectors; v++) sum[v] += left * vf_load(b + (size_t)v * LANES);
+    UNROLLED for (int v = 0; v < vectors; v++) sum[v] = vf_fma(left, vf_load(b + (size_t)v * LANES), sum[v]);
     if (!ahead) continue;
     UNROLLED for (int f = 0; f < vectors * LANES; f += LINE) __builtin_prefetch(ahead + f, 0, 2);
     ahead += b_stride;
