@@ -184,6 +184,8 @@ static inline formula_pair formula_score(const formula *f, const alibi_attention
   p.score = p.factor * p.capped + bias;
   p.slack = fabs(p.factor) * (4 * eps * fabs(scale) * magnitudes + 2 * eps * (fabs(p.capped) + a->soft_cap)) +
             2 * eps * (fabs(bias) + fabs(p.score));
+  if (a->bias.kind == ALIBI_BIAS_SLOPE) /* it may be counted from the first key of a block */
+    p.slack += eps / 2 * ALIBI_ATTENTION_BLOCK * fabs(formula_slope(f, a, h));
   return p;
 }
 

@@ -643,6 +643,29 @@ static void positions_as_far_apart_as_can_be(void **unused)
     }
 }
 
+/* What belongs to another kind of bias is not looked at. */
+static void fields_of_other_biases_may_hold_anything(void **unused)
+{
+  (void)unused;
+  call_options o = input_defaults();
+  call *plain = call_new(&o);
+  strcpy(call_name, "fields of other biases");
+  call_forward(context, plain);
+  call_backward(context, plain);
+  static const int64_t odd[] = {INT64_MIN, INT64_MAX, -1};
+  for (size_t n = 0; n < sizeof odd / sizeof odd[0]; n++) {
+    call *c = call_new(&o);
+    c->a.bias.lowest = odd[n];
+    c->a.bias.distances = odd[2 - n];
+    c->a.bias.added = c->a.bias.factor = c->a.bias.offsets = plain->q.buffer;
+    call_forward(context, c);
+    call_backward(context, c);
+    call_same("out", c->out.buffer, plain->out.buffer, plain->out.floats * sizeof(float));
+    call_same("dk", c->dk.buffer, plain->dk.buffer, plain->dk.floats * sizeof(float));
+  }
+  call_free_all();
+}
+
 static int setup(void **unused)
 {
   (void)unused;
@@ -670,6 +693,7 @@ int main(void)
       cmocka_unit_test(reports_of_other_versions),
       cmocka_unit_test(scratch_and_report_of_their_own),
       cmocka_unit_test(positions_as_far_apart_as_can_be),
+      cmocka_unit_test(fields_of_other_biases_may_hold_anything),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -164,13 +164,13 @@ static void legal_calls_are_the_formula(void **unused)
 static int64_t spoilt_size(int64_t was)
 {
   static const int64_t impossible[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX / 2, INT64_C(1) << 60, INT64_C(1) << 62};
-  return once_in(3) ? impossible[chance(0, 5)] : chance(-1, was);
+  return once_in(3) || was > 1 << 20 || was < 0 ? impossible[chance(0, 5)] : chance(-1, was);
 }
 
 static int spoilt_int(int was)
 {
   static const int impossible[] = {-1, INT_MIN, INT_MAX, INT_MAX / 2, 1 << 20};
-  return once_in(3) ? impossible[chance(0, 4)] : (int)chance(-1, was);
+  return once_in(3) || was > 1 << 20 || was < 0 ? impossible[chance(0, 4)] : (int)chance(-1, was);
 }
 
 static int64_t spoilt_number(void)
@@ -190,7 +190,7 @@ static void spoil_strides(int64_t *row, int64_t *head)
 {
   static const int64_t impossible[] = {INT64_MAX, INT64_MAX / 4, INT64_MAX / 7, -1, -36, INT64_MIN};
   int64_t *which = once_in(2) ? row : head;
-  *which = once_in(2) || *which < 1 ? impossible[chance(0, 5)] : chance(0, *which);
+  *which = once_in(2) || *which < 1 || *which > 1 << 20 ? impossible[chance(0, 5)] : chance(0, *which);
 }
 
 /* Memory of the call that is large enough, and read by it; or none. */
@@ -304,7 +304,7 @@ static void spoilt_calls_are_refused_or_done(void **unused)
     if (once_in(2)) call_forward(context, c);
     for (int64_t n = chance(1, 3); n > 0; n--) once_in(4) ? spoil_bias(c) : spoil(c);
     if (once_in(9)) c->a.report->size = (size_t)spoilt_size(60);
-    if (once_in(9) && c->options.queries > 0 && c->a.visited)
+    if (once_in(9) && c->q.rows > 0 && c->a.visited)
       c->a.visited[chance(0, 1)] = (int32_t)spoilt_number();
     size_t bytes = 0;
     alibi_status found = alibi_attention_forward_scratch(context, &c->a, &bytes, &call_error);
