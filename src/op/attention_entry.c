@@ -153,8 +153,9 @@ static status fill(alibi_context *context, attention_call *c, alibi_error *error
                          .both_sides = !a->causal, .window = (size_t)a->window, .bias = kinds[a->bias.kind],
                          .slopes = c->slopes, .table = c->table, .factors = c->factors,
                          .lowest = has_table(c) ? (ptrdiff_t)a->bias.lowest : 0, .table_length = length,
-                         .offsets = a->bias.offsets, .rows = &c->rows, .tolerance = a->tolerance, .out = rows_out(a->out), .lse = a->lse,
-                         .visited = a->visited, .tally = a->report ? &c->tally : NULL, .stops_when_cancelled = true};
+                         .offsets = a->bias.offsets, .rows = &c->rows, .tolerance = a->tolerance, .out = rows_out(a->out),
+                         .lse = a->lse, .visited = a->visited, .tally = a->report ? &c->tally : NULL,
+                         .stops_when_cancelled = true};
   if (c->tails_before) {
     op_table_tails(context, &c->op, c->tails_before, c->tails_after, c->largest_factors);
     c->op.tails_before = c->tails_before;
