@@ -140,7 +140,8 @@ typedef struct alibi_attention {
 /* Causal, bottom right, slopes made, tolerance ALIBI_TOLERANCE; everything else 0. */
 ALIBI_API void alibi_attention_init(alibi_attention *attention);
 
-/* Bytes of scratch that a call needs: O(threads) and at most 4 floats per row and head. */
+/* Bytes of scratch that a call needs: O(threads), and for each head O(S + 64 sequences) and a copy of its tables of
+ * distances (docs/attention.md, What it costs); backward also O(T). */
 ALIBI_API alibi_status alibi_attention_forward_scratch(alibi_context *context, const alibi_attention *attention,
                                                        size_t *bytes, alibi_error *error);
 
@@ -173,7 +174,8 @@ ALIBI_API alibi_status alibi_attention_backward(alibi_context *context, const al
 /* ---- decoding: few queries against a cache that grows ---- */
 
 /* Keys and values of one sequence and one layer, in blocks of 64 with the norms that skipping needs.  How it was filled,
- * token by token or all at once, leaves no trace in its bits. */
+ * token by token or all at once, leaves no trace in its bits.  The context must outlive it.  Decoding keeps proofs in the
+ * cache: all calls with one cache, and with those that share its blocks, are made by one thread at a time. */
 typedef struct alibi_cache alibi_cache;
 
 /* capacity: keys that it can hold; memory is taken at once, and touched as it fills. */

@@ -19,11 +19,12 @@ typedef struct alibi_session_options {
   int64_t capacity; /* most tokens it can hold, and the declared length of length-dependent methods; 0: the trained
                        length */
   const char *extend; /* NULL, or an extension of the model's position method: "linear", "ntk", "yarn" */
-  /* 0: the keys and values of all tokens are kept.  Or of so many tokens at most, for all heads together: for methods
-   * whose bias decays, with which steep heads need few keys and so leave room to gentle ones.  The capacity may be far
-   * larger.  What is dropped is what is least likely to be asked for; that no query would have asked for it is proved
-   * in each call, which fails otherwise.  So logits are those of a session that keeps all, to the bit.  What the proof
-   * needs stays: 3 bytes for each token of the text, head and layer. */
+  /* In tokens, not bytes.  0: the keys and values of all are kept.  Or of so many at most, on the average of all layers
+   * and heads, in whole blocks of 64, rounded up; at least 384.  For methods whose bias decays, with which steep heads
+   * need few keys and so leave room to gentle ones.  The capacity may be far larger.  What is dropped is what is least
+   * likely to be asked for; that no query would have asked for it is proved in each call, which fails otherwise.  So
+   * logits are those of a session that keeps all, to the bit.  What the proof needs stays: 3 bytes for each token of
+   * the text, head and layer. */
   int64_t memory;
 } alibi_session_options;
 
