@@ -362,13 +362,13 @@ static void forward_walk(const attention_head *h, forward_crew *crew, bool left,
   for (size_t step = 0; step < count; step++) {
     size_t block = left ? from - step : from + step;
     forward_operands operands = {0};
-    if (!crew_walks_on(crew, left, block) || (left && block + 1 < h->first_block)) break;
+    if (!crew_walks_on(crew, left, block)) break;
     for (size_t i = 0; i < crew->count; i++) {
       forward_tile *t = &crew->tiles[i];
       if (left ? block > t->home : block <= t->home) continue;
       if (stops && block != t->home) stop_some(h, t, left, block, log_tolerance);
-      if (left && block < h->first_block) {
-        count_missed(h, t, block);
+      if (block < h->first_block) { /* gone; each row is counted once */
+        if (left && (block + 1 == h->first_block || block == t->home)) count_missed(h, t, block);
         continue;
       }
       forward_meet(h, t, block * BLOCK);

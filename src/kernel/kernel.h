@@ -103,9 +103,9 @@ typedef struct attention_head {
   float *dk, *dv;      /* [keys, d], added to */
   size_t dq_stride, dk_stride, dv_stride;
   double *slope_grad;  /* -sum of ds * |distance| is added to it; NULL: not wanted */
-  float *row_sums;     /* [queries, 2], 2 row_stride apart, added to where slope_grad is wanted: sums of ds, which would be 0 in
-                          exact arithmetic, and of weight * |distance|; the gradient of the slope is slope_grad plus the sum
-                          of their products */
+  float *row_sums;     /* [queries, 2], 2 row_stride apart, added to where slope_grad is wanted: sums of ds, which would
+                          be 0 in exact arithmetic, and of weight * |distance|; the gradient of the slope is slope_grad
+                          plus the sum of their products */
   float *table_grad, *factor_grad; /* as table, factors; added to; NULL: not wanted */
   float *offset_grad;  /* as offsets; added to; NULL: not wanted */
 } attention_head;

@@ -20,8 +20,8 @@ enum { TILE_ROWS = 4 };
 #endif
 enum { TILE_VECTORS = 2, TILE_COLUMNS = TILE_VECTORS * LANES };
 
-/* C [rows, vectors * LANES] (+)= A [rows, inner] B; B's row i lies at b + i * b_stride.  With `shrink` [rows]: C = shrink C +
- * A B, where the product is summed by itself first. */
+/* C [rows, vectors * LANES] (+)= A [rows, inner] B; B's row i lies at b + i * b_stride.  With `shrink` [rows]: C =
+ * shrink C + A B, where the product is summed by itself first. */
 INLINE void tile(const int rows, const int vectors, size_t inner, const float *a, size_t row_stride,
                  size_t inner_stride, const float *b, size_t b_stride, float *c, size_t c_stride,
                  bool accumulate, const float *shrink)

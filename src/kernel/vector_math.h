@@ -71,7 +71,7 @@ INLINE vf vf_log(vf x)
   return vf_select(x > 0.0f, result, vf_select(x == 0.0f, vf_splat(-INFINITY), x));
 }
 
-/* tanh to some 4 units in the last place: an odd polynomial near 0, else (1 - e) / (1 + e) with e = exp(-2|x|). */
+/* tanh to some 4 units in the last place: an odd polynomial near 0 (interpolated at Chebyshev's points), else (1 - e) / (1 + e) with e = exp(-2|x|). */
 INLINE vf vf_tanh(vf x)
 {
   vf a = vf_abs(x), square = x * x;
