@@ -173,7 +173,7 @@ ALIBI_API alibi_status alibi_attention_backward(alibi_context *context, const al
 
 /* ---- decoding: few queries against a cache that grows ---- */
 
-/* Keys and values of one sequence and one layer, in blocks of 64 with the norms that skipping needs.  How it was filled,
+/* Keys and values of one sequence and one layer, in blocks of 64 with what skipping needs of them.  How it was filled,
  * token by token or all at once, leaves no trace in its bits.  The context must outlive it.  Decoding keeps proofs in the
  * cache: all calls with one cache, and with those that share its blocks, are made by one thread at a time. */
 typedef struct alibi_cache alibi_cache;
