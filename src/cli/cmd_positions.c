@@ -48,6 +48,7 @@ static void print_method(const position_method *m)
   printf("%s: %s\n\n  formula     %s\n  source      %s\n  relative    %s\n", m->name, m->title, m->formula,
          m->source, m->relative ? "yes: scores depend on the distance only" : "no");
   printf("  parameters  %s\n", m->parameters ? "yes, learned" : "none");
+  printf("  skips       %s\n", m->decays ? "yes: keys that are provably invisible" : "never: its bias does not fall");
   if (m->fields.count) printf("\n");
   print_settings(m->fields, m->name);
   for (size_t i = 0; i < position_extension_count(); i++) {
