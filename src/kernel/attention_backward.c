@@ -104,7 +104,6 @@ void KERNEL(attention_open)(const attention_head *h, size_t span, float *scratch
     zero(b->dk, b->rows * width);
     zero(b->dv, b->rows * width);
     count_places(b->places);
-    fill_places(h, b->start, b->rows, b->places);
     b->finite = all_finite(b->rows, width, b->keys, width);
   }
 }
@@ -265,7 +264,7 @@ static void backward_pair(const attention_head *h, const backward_tile *t, backw
 {
   size_t d = h->head_size, width = padded(d);
   const meeting *m = &b->m;
-  score_kind kind = score_kind_of(h, b->start, b->rows);
+  score_kind kind = score_kind_of(h);
   product_seen(m, d, t->q, width, b->turned_keys, t->weights);
   product_seen(m, d, t->dout, width, b->turned_values, t->ds);
   if (kind == SCORE_TABLE && h->table_grad) zero(b->strip, STRIP);
@@ -307,7 +306,7 @@ bool KERNEL(attention_meet)(const attention_head *h, size_t span, size_t tile, f
 static void give_table(const attention_head *h, const backward_block *b, size_t r0)
 {
   const meeting *m = &b->m;
-  if (score_kind_of(h, b->start, b->rows) == SCORE_TABLE) {
+  if (score_kind_of(h) == SCORE_TABLE) {
     size_t from = STRIP, to = 0; /* of the strip; the table may end where the rows see nothing */
     for (size_t r = 0; r < m->rows; r++) {
       if (m->from[r] >= m->to[r]) continue;

@@ -194,7 +194,6 @@ typedef struct forward_operands {
 static forward_operands forward_load(const attention_head *h, const forward_crew *crew, size_t block, bool left)
 {
   size_t d = h->head_size, start = block * BLOCK, keys = h->keys - start < BLOCK ? h->keys - start : BLOCK;
-  fill_places(h, start, keys, crew->places);
   if (h->key_blocks) {
     size_t width = (d + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
     return (forward_operands){h->key_blocks[block], h->value_blocks[block],
@@ -246,7 +245,7 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
 {
   size_t d = h->head_size, width = padded(d);
   const meeting *m = &t->m;
-  score_kind kind = score_kind_of(h, start, m->keys);
+  score_kind kind = score_kind_of(h);
   if (t->rows == 1)
     row_seen(m, d, t->q, b->turned_keys, h->key_blocks ? b->values : NULL, crew->s);
   else

@@ -232,23 +232,17 @@ static inline void product_above(const meeting *m, size_t width, const float *p,
 /* How a product becomes a score inside the loops over a row.  READY: it is one already (prepare_scores). */
 typedef enum score_kind { SCORE_READY, SCORE_PLAIN, SCORE_SLOPE, SCORE_TWO_SIDED, SCORE_TABLE, SCORE_KINDS } score_kind;
 
-/* Kinds with a place need the block's positions to be exact in fp32, and their differences too. */
-static inline score_kind score_kind_of(const attention_head *h, size_t start, size_t keys)
+/* Positions with gaps take their distances pair by pair: in fp32 a place beyond a wide gap would not be exact. */
+static inline score_kind score_kind_of(const attention_head *h)
 {
-  if (h->key_positions && h->key_positions[start + keys - 1] - h->key_positions[start] > 1 << 23) return SCORE_READY;
   if (h->cap > 0 || h->bias == BIAS_KEY || h->bias == BIAS_ROWS) return SCORE_READY;
-  if (h->bias == BIAS_SLOPE) return h->both_sides || h->key_positions ? SCORE_TWO_SIDED : SCORE_SLOPE;
-  if (h->bias == BIAS_DISTANCE) return h->factors || h->key_positions ? SCORE_READY : SCORE_TABLE;
+  if (h->key_positions && h->bias != BIAS_NONE) return SCORE_READY;
+  if (h->bias == BIAS_SLOPE) return h->both_sides ? SCORE_TWO_SIDED : SCORE_SLOPE;
+  if (h->bias == BIAS_DISTANCE) return h->factors ? SCORE_READY : SCORE_TABLE;
   return SCORE_PLAIN;
 }
 
-/* places [BLOCK]: positions of the block's keys beyond that of its first one. */
-static inline void fill_places(const attention_head *h, size_t start, size_t keys, float *places)
-{
-  if (!h->key_positions) return; /* they are 0, 1, 2, ... and stay so */
-  for (size_t j = 0; j < keys; j++) places[j] = (float)(h->key_positions[start + j] - h->key_positions[start]);
-}
-
+/* places [BLOCK]: of a block's keys beyond its first one. */
 static inline void count_places(float *places)
 {
   for (size_t j = 0; j < BLOCK; j++) places[j] = (float)j;
@@ -340,6 +334,7 @@ static inline void bias_of_row(const attention_head *h, const meeting *m, size_t
 static inline void prepare_scores(const attention_head *h, const meeting *m, size_t first_row, size_t start, float *s,
                                   float *steep, float *capped)
 {
+  bool bent = h->cap > 0 || h->factors;
   for (size_t r = 0; r < m->rows; r++) {
     float bias[BLOCK] = {0}, factor[BLOCK];
     if (m->from[r] >= m->to[r]) continue;
@@ -347,11 +342,16 @@ static inline void prepare_scores(const attention_head *h, const meeting *m, siz
     bias_of_row(h, m, r, first_row + r, start, bias, factor);
     for (size_t v = m->from[r] / LANES * LANES; v < m->to[r]; v += LANES) {
       size_t at = r * BLOCK + v;
+      if (!bent) { /* as the other kinds round it */
+        vf_store(s + at, vf_fma(vf_load(s + at), vf_splat(h->scale), vf_load(bias + v)));
+        if (steep) vf_store(steep + at, vf_splat(h->scale));
+        continue;
+      }
       vf x = vf_load(s + at) * h->scale, slope = vf_splat(h->scale) * vf_load(factor + v);
       if (h->cap > 0) {
-        vf bent = vf_tanh(x * (1 / h->cap));
-        x = bent * h->cap;
-        slope *= 1.0f - bent * bent;
+        vf curve = vf_tanh(x * (1 / h->cap));
+        x = curve * h->cap;
+        slope *= 1.0f - curve * curve;
       }
       if (capped) vf_store(capped + at, x);
       if (steep) vf_store(steep + at, slope);

@@ -39,6 +39,7 @@ enum { LANES = VECTOR_BYTES / 4 };
 
 typedef float vf __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t vi __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t vu __attribute__((vector_size(VECTOR_BYTES)));
 typedef float vf_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
 
 INLINE vf vf_load(const float *p) { return *(const vf_anywhere *)p; }

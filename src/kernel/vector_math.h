@@ -48,7 +48,7 @@ INLINE vf vf_exp_weight(vf x)
   vf shifted = x * 1.44269504088896341f + ROUND_TO_INTEGER, n = shifted - ROUND_TO_INTEGER;
   vf r = x - n * LN2_HIGH;
   r = r - n * LN2_LOW;
-  vf power = (vf)(((vi)shifted << 23) + (127 << 23)); /* n stands in the low bits */
+  vf power = (vf)(((vu)shifted << 23) + (127u << 23)); /* n stands in the low bits; beyond the range it wraps */
   return vf_and(~(x < -87.33f), vf_exp_near(r) * power);
 }
 #endif

@@ -55,7 +55,8 @@ static void layout_attention(model_pass *p, arena *a)
   bool distance = plan->bias == BIAS_DISTANCE;
   attention_size size = {.segments = p->shape.segments, .queries = p->shape.rows, .keys = p->shape.rows,
                          .heads = (size_t)c->heads, .kv_heads = (size_t)c->kv_heads,
-                         .head_size = (size_t)c->head_size, .table_length = distance ? plan->length : 0};
+                         .head_size = (size_t)c->head_size, .table_length = distance ? plan->length : 0,
+                         .skips = p->model->method->decays};
   size_t bytes = op_attention_bytes(p->model->context, &size);
   if (p->shape.keep) {
     size.backward = true;

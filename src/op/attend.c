@@ -14,6 +14,8 @@
 attend_plan attend_layout(const alibi_context *context, const attention_size *s, arena *memory)
 {
   attend_plan p = {.blocks = size_add(s->keys / ATTENTION_BLOCK, s->segments)};
+  if (!s->backward) /* of segments with a proof */
+    p.blocks = s->skips ? s->keys / ATTENTION_BLOCK + s->keys / (PROOF_FROM * ATTENTION_BLOCK) : 0;
   size_t head_blocks = size_mul(s->heads, p.blocks), tables = size_mul(head_blocks, PROOF_TABLE);
   p.scratch_floats = size_round_up(context->kernel->attention_scratch(s->head_size), 16);
   p.scratch = arena_floats(memory, size_mul((size_t)context->threads, p.scratch_floats));
@@ -51,6 +53,18 @@ size_t op_attention_bytes(const alibi_context *context, const attention_size *si
   return counted.used;
 }
 
+static bool may_skip(const alibi_context *context, const op_attention *a)
+{
+  if (a->tolerance <= 0 || !context->kernel->proof_sums) return false;
+  return a->bias == BIAS_SLOPE || a->bias == BIAS_KEY || (a->bias == BIAS_DISTANCE && a->tails_before);
+}
+
+/* Rows of a segment may stand so far from its ends that a proof is worth its while. */
+static bool has_proof(const attention_segment *s)
+{
+  return s->keys > PROOF_FROM * ATTENTION_BLOCK;
+}
+
 /* A cache looks back only: where queries see both sides, its proof is made anew like that of keys in rows. */
 static bool proof_is_cached(const op_attention *a, const attention_segment *s)
 {
@@ -72,7 +86,7 @@ attend_plan attend_begin(const alibi_context *context, const op_attention *a, bo
 {
   attention_size s = {.segments = a->segment_count, .heads = a->heads, .kv_heads = a->kv_heads,
                       .head_size = a->head_size, .table_length = a->table_length, .both_sides = a->both_sides,
-                      .positions = a->query_positions != NULL,
+                      .positions = a->query_positions != NULL, .skips = may_skip(context, a),
                       .backward = backward, .slope_grad = a->slope_grad != NULL,
                       .table_grad = a->table_grad != NULL, .factor_grad = a->factor_grad != NULL};
   for (size_t i = 0; i < a->segment_count; i++) {
@@ -90,7 +104,8 @@ attend_plan attend_begin(const alibi_context *context, const op_attention *a, bo
     distance_range distances = attend_distances(a, &a->segments[i]);
     parts += (size_t)(distances.to - distances.from);
     spans += (tiles_of(a->segments[i].keys) + most - 1) / most;
-    if (!proof_is_cached(a, &a->segments[i])) blocks += tiles_of(a->segments[i].keys);
+    if (backward || (s.skips && has_proof(&a->segments[i]) && !proof_is_cached(a, &a->segments[i])))
+      blocks += tiles_of(a->segments[i].keys);
   }
   p.block_start[a->segment_count] = blocks;
   if (backward) p.span_start[a->segment_count] = spans;
@@ -164,18 +179,6 @@ attention_head attend_head(const op_attention *a, size_t segment, size_t h)
 }
 
 /* ---- the proof ---- */
-
-static bool may_skip(const alibi_context *context, const op_attention *a)
-{
-  if (a->tolerance <= 0 || !context->kernel->proof_sums) return false;
-  return a->bias == BIAS_SLOPE || a->bias == BIAS_KEY || (a->bias == BIAS_DISTANCE && a->tails_before);
-}
-
-/* Rows of a segment may stand so far from its ends that a proof is worth its while. */
-static bool has_proof(const attention_segment *s)
-{
-  return s->keys > PROOF_FROM * ATTENTION_BLOCK;
-}
 
 /* Segments with a proof have more than PROOF_FROM blocks: a part of all, or as many slots as segments. */
 static float *clusters_of(const op_attention *a, const attend_plan *p, size_t group, size_t segment)

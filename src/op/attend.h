@@ -72,7 +72,7 @@ typedef struct op_attention {
 typedef struct attention_size {
   size_t segments, queries, keys; /* keys that are not cached, and with both_sides those that are */
   size_t heads, kv_heads, head_size, table_length;
-  bool both_sides, positions, backward, slope_grad, table_grad, factor_grad;
+  bool skips, both_sides, positions, backward, slope_grad, table_grad, factor_grad;
 } attention_size;
 
 size_t op_attention_bytes(const alibi_context *context, const attention_size *size);

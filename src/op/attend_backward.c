@@ -115,6 +115,8 @@ static void backward_span(alibi_context *context, const op_attention *a, const a
   size_t share = a->heads / a->kv_heads, tiles = tiles_of(s->rows), span_blocks = k->attention_span(a->head_size);
   atomic_size_t *turn = p->turns + span->group * p->blocks + span->at;
   bool last = span->last + 1 == tiles_of(s->keys);
+  /* A table is shared by spans that meet no tile in common: then a turn speaks for all spans from here on. */
+  bool ordered = !last && (a->table_grad || a->factor_grad);
   for (size_t i = 0; i < share; i++) {
     size_t h = span->group * share + i, done = i * tiles;
     attention_head head = backward_head(a, p, span->segment, h);
@@ -124,6 +126,7 @@ static void backward_span(alibi_context *context, const op_attention *a, const a
       *head.slope_grad = 0;
     }
     if (i == 0) k->attention_open(&head, span->span, scratch);
+    if (ordered) wait_for(turn + 1, done + met.from);
     for (size_t tile = met.from; tile < met.to; tile++) {
       atomic_store_explicit(turn, done + tile, memory_order_release);
       if (a->stops_when_cancelled && context_cancelled(context)) break;
@@ -131,6 +134,7 @@ static void backward_span(alibi_context *context, const op_attention *a, const a
       if (!last) wait_for(turn + 1, done + turn_needed(a, span_blocks, tile, tiles));
       if (any) k->attention_give(&head, span->span, tile, scratch);
     }
+    if (ordered) wait_for(turn + 1, done + tiles);
     atomic_store_explicit(turn, done + tiles, memory_order_release);
     if (i + 1 == share) k->attention_close(&head, span->span, scratch);
   }

@@ -7,7 +7,7 @@
 
 #include "op/attend.h"
 
-/* Blocks are those of the keys of all segments but those whose proof is cached, segment after segment. */
+/* Blocks are those of the keys of all segments, one after the other; in forward, of those whose proof is made in this call. */
 typedef struct attend_plan {
   float *scratch;      /* [threads, scratch_floats] */
   size_t scratch_floats;

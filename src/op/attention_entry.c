@@ -77,7 +77,8 @@ static void layout(const alibi_context *context, attention_call *c, arena *memor
   if (backward && c->g.factor) c->factor_grad = arena_floats(memory, table);
   attention_size size = {.segments = (size_t)a->sequences, .queries = (size_t)a->queries, .keys = keys, .heads = heads,
                          .kv_heads = (size_t)a->kv_heads, .head_size = (size_t)a->head_size, .table_length = length,
-                         .both_sides = !a->causal, .positions = a->query_positions != NULL, .backward = backward,
+                         .skips = a->tolerance > 0, .both_sides = !a->causal, .positions = a->query_positions != NULL,
+                         .backward = backward,
                          .slope_grad = c->g.slopes != NULL, .table_grad = c->g.added != NULL,
                          .factor_grad = c->g.factor != NULL};
   c->memory = arena_take(memory, op_attention_bytes(context, &size), 1);

@@ -504,7 +504,7 @@ static op_attention attention_of(bias_kind bias, const float *qkv, float *out, f
 static void *memory_for(const alibi_context *context, size_t rows, bool backward)
 {
   attention_size size = {.segments = SEQUENCES, .queries = rows, .keys = rows, .heads = HEADS, .kv_heads = GROUPS,
-                         .head_size = SIZE, .table_length = LONGEST, .backward = backward, .slope_grad = true,
+                         .head_size = SIZE, .table_length = LONGEST, .skips = true, .backward = backward, .slope_grad = true,
                          .table_grad = true};
   return numbers(op_attention_bytes(context, &size) / sizeof(float), 8); /* what was there does not count */
 }
