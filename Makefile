@@ -33,7 +33,7 @@ demo:
 	@scripts/demo.sh $(BUILD)/alibi
 
 bench: build
-	$(BUILD)/alibi bench
+	$(BUILD)/alibi bench attention
 
 install: build
 	cmake --install $(BUILD) --prefix $(PREFIX)

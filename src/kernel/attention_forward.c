@@ -126,9 +126,9 @@ INLINE void forward_rows(const score_kind kind, const bool whole, const attentio
 {
   const meeting *m = &t->m;
   vf partial[LANES], infinite = vf_splat(-INFINITY);
-  size_t rows = m->rows - g < LANES ? m->rows - g : LANES;
+  size_t rows = m->rows - g < LANES ? m->rows - g : LANES, lanes = m->rows == 1 ? 1 : LANES;
   int64_t block_position = key_position(h, start);
-  for (size_t l = 0; l < LANES; l++) {
+  for (size_t l = 0; l < lanes; l++) {
     vf largest = infinite; /* of its own: what is stored to s may alias an array */
     if (l < rows) {
       int64_t distance = query_position(h, t->first + g + l) - block_position;
@@ -144,11 +144,12 @@ INLINE void forward_rows(const score_kind kind, const bool whole, const attentio
     }
     partial[l] = largest;
   }
-  vf before = vf_load(t->maximum + g), now = vf_max(vf_maxima(partial), before);
+  vf top = lanes == 1 ? vf_splat(vf_largest(partial[0])) : vf_maxima(partial);
+  vf before = vf_load(t->maximum + g), now = vf_max(top, before);
   vf shrink = vf_exp(vf_select(now == -INFINITY, (vf){0}, before - now));
   vf_store(t->maximum + g, now);
   vf_store(t->shrink + g, shrink);
-  for (size_t l = 0; l < LANES; l++) {
+  for (size_t l = 0; l < lanes; l++) {
     vf sum = {0};
     if (l < rows) {
       score_row row = {.from = m->from[g + l], .to = m->to[g + l]};
@@ -162,7 +163,8 @@ INLINE void forward_rows(const score_kind kind, const bool whole, const attentio
     }
     partial[l] = sum;
   }
-  vf_store(t->sum + g, vf_fma(vf_load(t->sum + g), shrink, vf_sums(partial)));
+  vf total = lanes == 1 ? vf_splat(vf_sum(partial[0])) : vf_sums(partial); /* one tree of additions */
+  vf_store(t->sum + g, vf_fma(vf_load(t->sum + g), shrink, total));
 }
 
 #define FORWARD_KIND(kind)                                                                                   \
