@@ -124,6 +124,18 @@ static void backward_see(const attention_head *h, backward_block *b, size_t r0)
   meeting *m = &b->m;
   int64_t block = (int64_t)(b->start / BLOCK);
   meeting_start(m, rows_from(r0, h->queries), b->rows);
+  if (!h->visited && sees_all_before(h)) {
+    int64_t shift = (int64_t)h->first + (int64_t)r0 + 1 - (int64_t)b->start, keys = (int64_t)b->rows;
+    int64_t least = shift, most = shift + (int64_t)m->rows - 1;
+    for (int64_t r = 0; r < (int64_t)m->rows; r++) {
+      int64_t to = shift + r;
+      m->from[r] = 0;
+      m->to[r] = (uint8_t)(to < 0 ? 0 : to < keys ? to : keys);
+    }
+    m->whole = m->whole && least >= keys;
+    m->any = most > 0;
+    return;
+  }
   for (size_t r = 0; r < m->rows; r++) {
     const int32_t *visited = h->visited ? h->visited + 2 * (r0 + r) * h->row_stride : NULL;
     bool skipped = visited && (block < visited[0] || block >= visited[1]);

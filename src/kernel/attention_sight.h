@@ -33,6 +33,12 @@ static inline size_t first_at_least(const int64_t *positions, int64_t first, siz
   return low;
 }
 
+/* Row r sees all keys up to its own position: the case that is not worth a search. */
+static inline bool sees_all_before(const attention_head *h)
+{
+  return !h->query_positions && !h->both_sides && h->window == 0;
+}
+
 /* The keys that row r sees. */
 static inline attention_range keys_seen(const attention_head *h, size_t r)
 {

@@ -18,6 +18,12 @@ enum { SPINS = 2000 };
 
 /* ---- who visits whom ---- */
 
+/* In a segment too short for a proof every row visited all that it sees. */
+static bool uses_visited(const op_attention *a, const attention_segment *s)
+{
+  return a->visited && s->keys > PROOF_FROM * ATTENTION_BLOCK;
+}
+
 /* Per block of one head: the first tile that visits it, and the last one + 1. */
 static void find_visitors(const op_attention *a, const attend_plan *p, size_t segment, size_t h)
 {
@@ -57,7 +63,7 @@ static attention_range tiles_meeting(const op_attention *a, const attend_plan *p
 {
   attention_range tiles = {rows_seeing(head, k->first).from / ATTENTION_BLOCK,
                            tiles_of(rows_seeing(head, k->last).to)};
-  if (a->visited) {
+  if (uses_visited(a, &a->segments[k->segment])) {
     const int32_t *visitors = p->visitors + 2 * (h * p->blocks + p->block_start[k->segment]);
     if (tiles.from < (size_t)visitors[2 * k->first]) tiles.from = (size_t)visitors[2 * k->first];
     if (tiles.to > (size_t)visitors[2 * k->last + 1]) tiles.to = (size_t)visitors[2 * k->last + 1];
@@ -73,6 +79,7 @@ static attention_head backward_head(const op_attention *a, const attend_plan *p,
   const attention_segment *s = &a->segments[segment];
   size_t group = h / (a->heads / a->kv_heads);
   attention_head head = attend_head(a, segment, h);
+  if (!uses_visited(a, s)) head.visited = NULL;
   head.delta = p->delta + s->row * a->heads + h;
   head.dout = a->dout.data + s->row * a->dout.row_stride + h * a->dout.head_stride;
   head.dout_stride = a->dout.row_stride;
@@ -150,7 +157,7 @@ static void prepare(alibi_context *context, const op_attention *a, const attend_
     size_t segment = item / a->heads, h = item % a->heads;
     attention_head head = backward_head(a, p, segment, h);
     context->kernel->attention_delta(&head, 0, head.queries, (float *)head.delta);
-    if (a->visited) find_visitors(a, p, segment, h);
+    if (uses_visited(a, &a->segments[segment])) find_visitors(a, p, segment, h);
     for (size_t r = 0; a->slope_grad && r < head.queries; r++)
       head.row_sums[2 * r * a->heads] = head.row_sums[2 * r * a->heads + 1] = 0;
   });
