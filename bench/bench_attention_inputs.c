@@ -56,7 +56,6 @@ static status random_inputs(alibi_context *context, const bench_attention_option
                             alibi_error *error)
 {
   status result;
-  double slopes[1024];
   size_t d = (size_t)in->head_size, rows = (size_t)in->length, q = size_mul(rows, (size_t)in->heads * d),
          kv = size_mul(rows, (size_t)in->kv_heads * d);
   TRY(memory_new(&in->memory, size_add(q, size_mul(2, kv)), sizeof(float), "queries, keys and values", error));
@@ -74,9 +73,8 @@ static status random_inputs(alibi_context *context, const bench_attention_option
   for (size_t i = 0; i < kv; i++) key[i] *= factor;
   in->layer[0].largest_query *= factor;
   in->layer[0].largest_key *= factor;
-  TRY(memory_new(&in->slopes, (size_t)in->heads, sizeof(float), "the slopes", error));
-  TRY(alibi_slopes(in->heads, 8, ALIBI_SLOPES_INTERLEAVED, slopes, error));
-  for (int h = 0; h < in->heads; h++) in->slopes[h] = (float)slopes[h];
+  TRY(memory_new(&in->slopes, (size_t)in->heads, sizeof *in->slopes, "the slopes", error));
+  TRY(alibi_slopes(in->heads, 8, ALIBI_SLOPES_INTERLEAVED, in->slopes, error));
 done:
   return result;
 }
@@ -87,8 +85,8 @@ static status take_bias(bench_inputs *in, const position_plan *plan, alibi_error
   status result = ALIBI_OK;
   size_t heads = (size_t)in->heads, length = (size_t)in->length;
   if (plan->bias == BIAS_SLOPE) {
-    TRY(memory_new(&in->slopes, heads, sizeof(float), "the slopes", error));
-    memcpy(in->slopes, plan->slopes, heads * sizeof(float));
+    TRY(memory_new(&in->slopes, heads, sizeof *in->slopes, "the slopes", error));
+    for (size_t h = 0; h < heads; h++) in->slopes[h] = (double)plan->slopes[h];
   } else if (plan->bias == BIAS_DISTANCE) {
     TRY(memory_new(&in->added, size_mul(heads, length), sizeof(float), "the bias", error));
     for (size_t h = 0; h < heads; h++)

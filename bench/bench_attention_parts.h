@@ -19,7 +19,7 @@ typedef struct bench_inputs {
   size_t layers;
   bench_layer *layer; /* [layers] */
   double scale, score;
-  float *slopes;            /* [H], or NULL */
+  double *slopes;           /* [H], or NULL */
   float *added;             /* [H, length], or NULL */
   const char *model_method; /* NULL: random */
   float *dout;              /* [T, H, D], or NULL */

@@ -28,7 +28,7 @@ static double dot(const float *a, const float *b, int d)
 
 static double bias_of(const alibi_bias *b, int head, int64_t distance)
 {
-  if (b->kind == ALIBI_BIAS_SLOPE) return -(double)b->slopes[head] * (double)distance;
+  if (b->kind == ALIBI_BIAS_SLOPE) return -b->slopes[head] * (double)distance;
   if (b->kind == ALIBI_BIAS_DISTANCE) return b->added[head * b->distances + distance];
   return 0;
 }

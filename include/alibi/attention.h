@@ -74,9 +74,9 @@ typedef void (*alibi_bias_rows_gradient)(void *user, int head, int64_t query, in
 
 typedef struct alibi_bias {
   alibi_bias_kind kind;
-  /* SLOPE.  slopes [H], finite; or NULL: those of heads head_offset .. head_offset + H - 1 out of total_heads (0: H)
-   * by alibi_slopes, so that a slice of the heads has the slopes of the whole. */
-  const float *slopes;
+  /* SLOPE.  slopes [H], rounded to fp32, where they must be finite; or NULL: those of heads head_offset .. head_offset +
+   * H - 1 out of total_heads (0: H) by alibi_slopes, so that a slice of the heads has the slopes of the whole. */
+  const double *slopes;
   int total_heads, head_offset;
   double max_bias; /* 0: 8 */
   alibi_slope_rule slope_rule;
@@ -90,6 +90,7 @@ typedef struct alibi_bias {
   alibi_bias_rows rows;
   alibi_bias_rows_gradient rows_gradient;
   void *user;
+  const void *reserved[4]; /* NULL: for what comes later */
 } alibi_bias;
 
 /* What a call did; sums and maxima over all rows and heads of the call.  Written as far as the size says. */

@@ -151,10 +151,19 @@ static status check_finite(const char *name, const float *x, int64_t count, alib
   return ALIBI_OK;
 }
 
+/* The kernels take slopes in fp32. */
+static status check_given_slopes(const double *slopes, int heads, alibi_error *error)
+{
+  for (int h = 0; h < heads; h++)
+    if (!isfinite((float)slopes[h]))
+      return fail(error, ALIBI_INVALID, "slopes[%d]: expected a number that is finite in fp32, found %g", h, slopes[h]);
+  return ALIBI_OK;
+}
+
 static status check_slopes(alibi_attention *a, alibi_error *error)
 {
   alibi_bias *b = &a->bias;
-  if (b->slopes) return check_finite("slopes", b->slopes, a->heads, error);
+  if (b->slopes) return check_given_slopes(b->slopes, a->heads, error);
   if (b->total_heads == 0) b->total_heads = a->heads;
   if (b->max_bias == 0) b->max_bias = 8;
   if (b->total_heads < a->heads || b->total_heads > ALIBI_MAX_HEADS)
@@ -358,7 +367,7 @@ static void add_operands(tensor_list *list, const alibi_attention *a)
 {
   const alibi_bias *b = &a->bias;
   bool slopes = b->kind == ALIBI_BIAS_SLOPE, table = b->kind == ALIBI_BIAS_DISTANCE, offsets = b->kind == ALIBI_BIAS_KEY;
-  add_plain(list, "slopes", slopes ? b->slopes : NULL, 1, a->heads, false);
+  add_plain(list, "slopes", slopes ? b->slopes : NULL, 1, 2 * (int64_t)a->heads, false);
   add_plain(list, "added", table ? b->added : NULL, a->heads, b->distances, false);
   add_plain(list, "factor", table ? b->factor : NULL, a->heads, b->distances, false);
   add_plain(list, "offsets", offsets ? b->offsets : NULL, a->keys, a->heads, false);
@@ -454,6 +463,16 @@ static status check_gradients(const alibi_attention *a, const alibi_attention_gr
   return ALIBI_OK;
 }
 
+/* A caller who sets them means a bias that this version does not know. */
+static status check_reserved(const alibi_bias *b, alibi_error *error)
+{
+  for (size_t i = 0; i < sizeof b->reserved / sizeof b->reserved[0]; i++)
+    if (b->reserved[i])
+      return fail(error, ALIBI_INVALID, "bias.reserved[%zu]: expected NULL, since this version has no use for it, found a "
+                  "pointer", i);
+  return ALIBI_OK;
+}
+
 status attention_check_shape(alibi_attention *a, attention_task task, alibi_error *error)
 {
   status result;
@@ -464,6 +483,7 @@ status attention_check_shape(alibi_attention *a, attention_task task, alibi_erro
   TRY(check_shape(a, error));
   TRY(check_sequences(a, task, error));
   TRY(check_numbers(a, error));
+  TRY(check_reserved(&a->bias, error));
   if (a->bias.kind == ALIBI_BIAS_DISTANCE && (a->bias.distances < 1 || a->bias.distances >= FAR))
     RAISE(error, ALIBI_INVALID, "distances: expected 1 or more, found %lld", (long long)a->bias.distances);
 done:

@@ -103,7 +103,7 @@ static status fill_slopes(attention_call *c, alibi_error *error)
   double *all = NULL;
   status result;
   if (b->slopes) {
-    memcpy(c->slopes, b->slopes, (size_t)c->a.heads * sizeof *c->slopes);
+    for (int h = 0; h < c->a.heads; h++) c->slopes[h] = (float)b->slopes[h];
     return ALIBI_OK;
   }
   TRY(memory_new(&all, (size_t)b->total_heads, sizeof *all, "slopes", error));

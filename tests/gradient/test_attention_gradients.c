@@ -40,7 +40,7 @@ static call_options shrunk(const call_options *o)
 }
 
 /* The derivative by one number: central differences of two widths, without their error of second order. */
-static double difference(const call *c, const float *at, int64_t row)
+static double difference(const call *c, const void *at, int64_t row)
 {
   const double e = 2e-3;
   double d[2];
@@ -53,7 +53,7 @@ static double difference(const call *c, const float *at, int64_t row)
   return (4 * d[1] - d[0]) / 3;
 }
 
-static void expect_difference(const char *what, const call *c, const float *at, int64_t row, double analytic)
+static void expect_difference(const char *what, const call *c, const void *at, int64_t row, double analytic)
 {
   double found = difference(c, at, row);
   if (fabs(found - analytic) > 1e-7 * (1 + fabs(analytic)))
@@ -73,12 +73,13 @@ static void expect_differences_of_tensor(const char *what, const call *c, const 
   }
 }
 
-static void expect_differences_of_array(const char *what, const call *c, const float *array,
+/* An array of numbers of so many bytes; NULL: places in rows. */
+static void expect_differences_of_array(const char *what, const call *c, const void *array, size_t bytes,
                                         const formula_numbers *n)
 {
   for (uint64_t p = 0; p < PLACES && n->count > 0; p++) {
     size_t at = (size_t)(call_uniform(c->options.seed + 52, p) * (double)n->count);
-    expect_difference(what, c, array ? array + at : NULL, array ? -1 : (int64_t)at, n->value[at]);
+    expect_difference(what, c, array ? (const char *)array + at * bytes : NULL, array ? -1 : (int64_t)at, n->value[at]);
   }
 }
 
@@ -92,11 +93,11 @@ static void formula_is_its_differences(const call_options *o)
   expect_differences_of_tensor("dk", c, &c->k, &f.dk);
   expect_differences_of_tensor("dv", c, &c->v, &f.dv);
   if (c->a.bias.kind == ALIBI_BIAS_SLOPE && c->a.bias.slopes)
-    expect_differences_of_array("slopes", c, c->a.bias.slopes, &f.slopes);
-  if (c->a.bias.kind == ALIBI_BIAS_DISTANCE) expect_differences_of_array("added", c, c->a.bias.added, &f.added);
-  if (c->a.bias.factor) expect_differences_of_array("factor", c, c->a.bias.factor, &f.factor);
-  if (c->a.bias.kind == ALIBI_BIAS_KEY) expect_differences_of_array("offsets", c, c->a.bias.offsets, &f.offsets);
-  if (c->a.bias.kind == ALIBI_BIAS_ROWS) expect_differences_of_array("rows", c, NULL, &f.rows);
+    expect_differences_of_array("slopes", c, c->a.bias.slopes, sizeof(double), &f.slopes);
+  if (c->a.bias.kind == ALIBI_BIAS_DISTANCE) expect_differences_of_array("added", c, c->a.bias.added, sizeof(float), &f.added);
+  if (c->a.bias.factor) expect_differences_of_array("factor", c, c->a.bias.factor, sizeof(float), &f.factor);
+  if (c->a.bias.kind == ALIBI_BIAS_KEY) expect_differences_of_array("offsets", c, c->a.bias.offsets, sizeof(float), &f.offsets);
+  if (c->a.bias.kind == ALIBI_BIAS_ROWS) expect_differences_of_array("rows", c, NULL, 0, &f.rows);
   formula_free(&f);
 }
 
@@ -246,7 +247,7 @@ static void slope_gradients_hold_five_digits(void **unused)
 {
   (void)unused;
   static const int64_t lengths[] = {300, 2000};
-  static const float slopes[] = {0.5f, 0.0625f, 0.004f};
+  static const double slopes[] = {0.5, 0.0625, 0.004};
   for (int lean = 0; lean < 2; lean++)
     for (int n = 0; n < 2; n++) {
       call_options o = call_defaults();
@@ -487,7 +488,7 @@ static void the_same_bits_on_any_number_of_threads(void **unused)
 {
   (void)unused;
   static const int teams[] = {2, 3, 8, 8};
-  static const float slopes[] = {8, 0.5f, 0.01f, 0};
+  static const double slopes[] = {8, 0.5, 0.01, 0};
   static const int64_t lengths[] = {400, 3, 0, 597};
   for (int kind = ALIBI_BIAS_NONE; kind <= ALIBI_BIAS_ROWS; kind++)
     for (int variant = 0; variant < 4; variant++) {
@@ -519,7 +520,7 @@ static void decoding_has_the_same_bits_on_any_number_of_threads(void **unused)
 {
   (void)unused;
   static const int teams[] = {1, 2, 3, 8};
-  static const float slopes[] = {0.01f, 8, 0.5f, 0};
+  static const double slopes[] = {0.01, 8, 0.5, 0};
   for (int heads = 1; heads <= 4; heads += 3)
     for (int64_t queries = 1; queries <= 9; queries += 8) {
       call_options o = call_defaults();

@@ -93,7 +93,7 @@ static void keys_far_behind_leave_no_trace(void **unused)
   for (int64_t j = 0; j < KEYS; j++) positions[j] = j < NEAR ? 3 * j : 10000000 + j;
   float *qkv = numbers(3 * KEYS * SIZE, 1), *out = numbers(2 * KEYS * SIZE, 2);
   alibi_context *context = context_of(1);
-  float slope = 0.3f;
+  double slope = 0.3;
   for (int with = 0; with < 2; with++) {
     alibi_attention a;
     alibi_attention_init(&a);

@@ -28,7 +28,7 @@ typedef struct call_options {
   double scale, cap, tolerance, spread;       /* spread: size of the scores, about */
   alibi_bias_kind bias;
   bool factor;
-  const float *slopes;
+  const double *slopes;
   int total_heads, head_offset;
   alibi_slope_rule rule;
   call_layout layout;
@@ -246,7 +246,7 @@ static inline void call_bias(call *c)
   const call_options *o = &c->options;
   size_t offsets = (size_t)(a->keys * a->heads), rows = offsets * (size_t)a->queries;
   a->bias.kind = o->bias;
-  a->bias.slopes = o->slopes ? call_copy(o->slopes, (size_t)o->heads, sizeof(float)) : NULL;
+  a->bias.slopes = o->slopes ? call_copy(o->slopes, (size_t)o->heads, sizeof *o->slopes) : NULL;
   a->bias.total_heads = o->total_heads;
   a->bias.head_offset = o->head_offset;
   a->bias.slope_rule = o->rule;
@@ -476,7 +476,7 @@ static inline call_options call_stretched(const call_options *o, double toleranc
 
 static const int64_t call_lengths[] = {70, 1, 64, 5}, call_other_lengths[] = {0, 70, 30, 0, 66},
                      call_key_lengths[] = {9, 40, 0, 0, 130};
-static const float call_steep[] = {8, 2, 0.5f, 0, 3, 1, -0.01f, 0.125f};
+static const double call_steep[] = {8, 2, 0.5, 0, 3, 1, -0.01, 0.125};
 
 typedef struct call_option {
   const char *name;

@@ -24,7 +24,7 @@ typedef struct formula {
   /* What is asked. */
   const alibi_heads *dout; /* NULL: forward only */
   const int32_t *visited;  /* as a call wrote it: rows see these blocks of their sequence and no other; or NULL */
-  const float *nudged;     /* where this float is read, `nudge` is added */
+  const void *nudged;      /* where this number is read, `nudge` is added */
   int64_t nudged_row;      /* ROWS: the place in `rows` to which `nudge` is added; -1: none */
   double nudge;
   /* What is found; arrays without gaps. */
@@ -118,7 +118,7 @@ static inline bool formula_sees(const alibi_attention *a, int64_t distance)
 static inline double formula_slope(const formula *f, const alibi_attention *a, int h)
 {
   const alibi_bias *b = &a->bias;
-  if (b->slopes) return formula_read(f, b->slopes + h);
+  if (b->slopes) return b->slopes[h] + (b->slopes + h == f->nudged ? f->nudge : 0);
   int total = b->total_heads ? b->total_heads : a->heads, head = b->head_offset + h, power = 1;
   double exponent = b->max_bias != 0 ? b->max_bias : 8;
   while (power * 2 <= total) power *= 2;
@@ -338,7 +338,7 @@ static inline formula formula_of(const alibi_heads *dout, const int32_t *visited
 }
 
 /* Sum of out * dout with `nudge` added at one place: what the gradients are the gradients of. */
-static inline double formula_objective(const alibi_attention *a, const alibi_heads *dout, const float *nudged,
+static inline double formula_objective(const alibi_attention *a, const alibi_heads *dout, const void *nudged,
                                        int64_t nudged_row, double nudge)
 {
   formula f = {.nudged = nudged, .nudged_row = nudged_row, .nudge = nudge};

@@ -344,7 +344,7 @@ static void a_cleared_cache_has_forgotten(void **unused)
 static void one_cache_serves_any_call(void **unused)
 {
   (void)unused;
-  static const float gentle[] = {0.01f, 0.02f, 0, 0.001f}, steeper[] = {9, 7, 5, 3};
+  static const double gentle[] = {0.01, 0.02, 0, 0.001}, steeper[] = {9, 7, 5, 3};
   call_options o = few_queries(1)->options;
   o.spread = 0.5;
   call *text = call_new(&o);
@@ -436,7 +436,7 @@ static void unseen_keys_of_a_cache(void **unused)
 static void a_loud_key_from_long_ago_is_heard(void **unused)
 {
   (void)unused;
-  static const float slopes[] = {0.5f, 0.125f, 0.03f, 2};
+  static const double slopes[] = {0.5, 0.125, 0.03, 2};
   static const int64_t places[] = {0, 1, 63, 64, 200, 511, 700, 1100};
   for (size_t n = 0; n < sizeof places / sizeof places[0]; n++)
     for (int louder = -25; louder <= 5; louder += 5) {
@@ -452,7 +452,7 @@ static void a_loud_key_from_long_ago_is_heard(void **unused)
       for (int h = 0; h < o.heads; h++) {
         const float *q = call_at(&rows->q, 0, h);
         double square, scale = 1 / sqrt((double)o.size),
-                       wanted = (double)slopes[h] * (double)(1199 - places[n]) + louder;
+                       wanted = slopes[h] * (double)(1199 - places[n]) + louder;
         formula nothing = formula_of(NULL, NULL);
         square = formula_dot(&nothing, q, q, o.size, &square);
         for (int c = 0; c < o.size; c++)
@@ -476,7 +476,7 @@ static void a_loud_key_from_long_ago_is_heard(void **unused)
 static void a_step_costs_the_same_however_long_the_cache(void **unused)
 {
   (void)unused;
-  static const float slopes[] = {1, 0.25f};
+  static const double slopes[] = {1, 0.25};
   if (!call_skips(context)) return;
   call_options o = call_defaults();
   strcpy(call_name, "a long cache");

@@ -42,6 +42,7 @@ typedef struct fault {
 /* Owned by the call, const to the library. */
 #define STARTS(which) ((int64_t *)(uintptr_t)c->a.which)
 #define NUMBERS(which) ((float *)(uintptr_t)c->a.which)
+#define SLOPES ((double *)(uintptr_t)c->a.bias.slopes)
 
 FAULT(size_0, c->a.size = 0;)
 FAULT(size_odd, c->a.size = sizeof c->a - 3;)
@@ -106,7 +107,8 @@ FAULT(out_at_end_of_q, c->a.out.data = c->q.buffer + c->q.floats - 1;)
 FAULT(out_before_v, c->a.out.data = c->v.buffer - (c->out.floats - 1);)
 FAULT(lse_in_out, c->a.lse = c->out.buffer + 5;)
 FAULT(lse_in_q, c->a.lse = c->q.buffer;)
-FAULT(lse_in_slopes, c->a.lse = NUMBERS(bias.slopes);)
+FAULT(lse_in_slopes, c->a.lse = (float *)SLOPES;)
+FAULT(lse_at_end_of_slopes, c->a.lse = (float *)SLOPES + 2 * c->a.heads - 1;)
 FAULT(lse_in_offsets, c->a.lse = NUMBERS(bias.offsets);)
 FAULT(visited_in_out, c->a.visited = (int32_t *)(void *)(c->out.buffer + 100);)
 FAULT(visited_in_lse, c->a.visited = (int32_t *)(void *)c->a.lse;)
@@ -139,8 +141,11 @@ FAULT(key_positions_null, c->a.key_positions = NULL;)
 
 FAULT(kind_99, c->a.bias.kind = (alibi_bias_kind)99;)
 FAULT(kind_negative, c->a.bias.kind = (alibi_bias_kind)-1;)
-FAULT(slope_nan, NUMBERS(bias.slopes)[2] = NAN;)
-FAULT(slope_infinite, NUMBERS(bias.slopes)[0] = INFINITY;)
+FAULT(slope_nan, SLOPES[2] = NAN;)
+FAULT(slope_infinite, SLOPES[0] = INFINITY;)
+FAULT(slope_beyond_fp32, SLOPES[3] = -3.5e38;)
+FAULT(reserved_first, c->a.bias.reserved[0] = c;)
+FAULT(reserved_last, c->a.bias.kind = ALIBI_BIAS_NONE; c->a.bias.reserved[3] = c;)
 FAULT(total_heads_2, c->a.bias.total_heads = 2;)
 FAULT(total_heads_negative, c->a.bias.total_heads = -8;)
 FAULT(total_heads_huge, c->a.bias.total_heads = ALIBI_MAX_HEADS + 1;)
@@ -193,7 +198,7 @@ FAULT(back_dq_is_q, c->g.dq.data = c->q.buffer;)
 FAULT(back_dk_is_dout, c->g.dk.data = c->dout.buffer;)
 FAULT(back_dv_is_out, c->g.dv.data = c->out.buffer;)
 FAULT(back_dv_is_lse, c->g.dv.data = c->a.lse;)
-FAULT(back_dq_in_slopes, c->g.dq.data = NUMBERS(bias.slopes);)
+FAULT(back_dq_in_slopes, c->g.dq.data = (float *)SLOPES;)
 FAULT(back_dk_in_offsets, c->g.dk.data = NUMBERS(bias.offsets);)
 FAULT(back_dv_in_positions, c->g.dv.data = (float *)(void *)STARTS(query_positions);)
 FAULT(back_offsets_in_dk, c->g.offsets = c->dk.buffer;)
@@ -261,6 +266,7 @@ static const fault faults[] = {
     {"lse in out", "lse", fault_lse_in_out, NULL, WRITTEN},
     {"lse in q", "lse", fault_lse_in_q, NULL, WRITTEN},
     {"lse in the slopes", "lse", fault_lse_in_slopes, call_set_steep, WRITTEN},
+    {"lse on the last slope", "lse", fault_lse_at_end_of_slopes, call_set_steep, WRITTEN},
     {"lse in the offsets", "lse", fault_lse_in_offsets, call_set_offsets, FORWARD},
     {"visited in out", "visited", fault_visited_in_out, NULL, WRITTEN},
     {"visited in lse", "visited", fault_visited_in_lse, NULL, WRITTEN},
@@ -290,6 +296,9 @@ static const fault faults[] = {
     {"bias -1", "kind", fault_kind_negative, NULL, EVERYWHERE},
     {"a slope not a number", "slopes", fault_slope_nan, call_set_steep, EVERYWHERE},
     {"an infinite slope", "slopes", fault_slope_infinite, call_set_steep, EVERYWHERE},
+    {"a slope beyond fp32", "slopes[3]", fault_slope_beyond_fp32, call_set_steep, EVERYWHERE},
+    {"something reserved", "bias.reserved[0]", fault_reserved_first, NULL, EVERYWHERE},
+    {"the last of what is reserved", "bias.reserved[3]", fault_reserved_last, NULL, EVERYWHERE},
     {"4 heads of 2", "total_heads", fault_total_heads_2, NULL, EVERYWHERE},
     {"heads of -8", "total_heads", fault_total_heads_negative, NULL, EVERYWHERE},
     {"heads of too many", "total_heads", fault_total_heads_huge, NULL, EVERYWHERE},

@@ -438,6 +438,7 @@ static void packed_documents_have_the_bits_of_one_by_one(void **unused)
     }
 }
 
+/* Whether the call makes the slopes or alibi_slopes did. */
 static void a_slice_of_the_heads_has_the_bits_of_the_whole(void **unused)
 {
   (void)unused;
@@ -450,6 +451,12 @@ static void a_slice_of_the_heads_has_the_bits_of_the_whole(void **unused)
       o.tolerance = ALIBI_TOLERANCE;
       call *whole = call_new(&o), *part = call_new(&o);
       call_forward(context, whole);
+      double slopes[12];
+      assert_int_equal(alibi_slopes(heads, 8, o.rule, slopes, &call_error), ALIBI_OK);
+      o.slopes = slopes;
+      call *given = call_new(&o);
+      call_forward(context, given);
+      call_same("slopes given", given->out.buffer, whole->out.buffer, whole->out.floats * sizeof(float));
       alibi_attention *a = &part->a;
       a->heads = 3;
       a->bias.total_heads = heads;
@@ -504,7 +511,7 @@ static void positions_may_jump_within_a_block(void **unused)
 {
   (void)unused;
   static const int64_t jumps[] = {1000, 100000, INT64_C(1) << 30, INT64_C(1) << 40};
-  static const float slopes[] = {0.3f, 0.07f, 0.011f, 0.001f};
+  static const double slopes[] = {0.3, 0.07, 0.011, 0.001};
   for (size_t n = 0; n < sizeof jumps / sizeof jumps[0]; n++)
     for (int sides = 0; sides < 2; sides++)
       for (int at = 4; at < 100; at += 30) {
@@ -601,7 +608,7 @@ static void a_finite_bias_is_a_bias(void **unused)
 
 static call *long_text(double tolerance, alibi_bias_kind kind, bool both_sides)
 {
-  static const float slopes[] = {1, 0.25f, 0.05f, 0};
+  static const double slopes[] = {1, 0.25, 0.05, 0};
   call_options o = call_defaults();
   o.queries = 20;
   o.keys = 3000;
@@ -651,7 +658,7 @@ static void a_long_text_is_not_visited_whole(void **unused)
 static void twice_the_text_is_no_more_work(void **unused)
 {
   (void)unused;
-  static const float slopes[] = {2, 0.5f};
+  static const double slopes[] = {2, 0.5};
   int64_t visited[2];
   if (!call_skips(context)) return;
   for (int n = 0; n < 2; n++) {

@@ -51,7 +51,7 @@ static void chance_start(const char *what, uint64_t round)
 
 /* ---- legal calls ---- */
 
-static float random_slopes[8];
+static double random_slopes[8];
 
 static void chance_shape(call_options *o)
 {
@@ -90,7 +90,7 @@ static call_options chance_options(void)
   o.spread = once_in(5) ? chance_real(0, 30) : chance_real(0, 4);
   o.bias = (alibi_bias_kind)chance(ALIBI_BIAS_NONE, ALIBI_BIAS_ROWS);
   o.factor = once_in(2);
-  for (int h = 0; h < 8; h++) random_slopes[h] = (float)chance_real(once_in(8) ? -0.05 : 0, once_in(2) ? 0.1 : 3);
+  for (int h = 0; h < 8; h++) random_slopes[h] = chance_real(once_in(8) ? -0.05 : 0, once_in(2) ? 0.1 : 3);
   if (once_in(2)) o.slopes = random_slopes;
   if (once_in(3)) o.total_heads = o.heads + (int)chance(0, 9);
   o.head_offset = o.total_heads ? (int)chance(0, o.total_heads - o.heads) : 0;
@@ -216,9 +216,9 @@ static void spoil_array(int64_t *x, int64_t count)
 static void spoil_bias(call *c)
 {
   alibi_bias *b = &c->a.bias;
-  float *added = (float *)(uintptr_t)b->added, *offsets = (float *)(uintptr_t)b->offsets,
-        *slopes = (float *)(uintptr_t)b->slopes;
-  switch (chance(0, 11)) {
+  float *added = (float *)(uintptr_t)b->added, *offsets = (float *)(uintptr_t)b->offsets;
+  double *slopes = (double *)(uintptr_t)b->slopes;
+  switch (chance(0, 12)) {
   case 0: b->kind = (alibi_bias_kind)chance(-1, 6); break;
   case 1: b->total_heads = spoilt_int(9); break;
   case 2: b->head_offset = spoilt_int(9); break;
@@ -230,10 +230,11 @@ static void spoil_bias(call *c)
   case 8: b->offsets = NULL; break;
   case 9: b->rows = NULL; break;
   case 10: b->slopes = NULL; break;
+  case 11: b->reserved[chance(0, 3)] = b; break;
   default:
     if (added && c->table) added[chance(0, (int64_t)c->table - 1)] = (float)spoilt_real();
     if (offsets && c->k.rows > 0) offsets[0] = (float)spoilt_real();
-    if (slopes) slopes[0] = (float)spoilt_real();
+    if (slopes) slopes[0] = spoilt_real();
   }
 }
 

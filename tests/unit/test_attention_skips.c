@@ -50,7 +50,7 @@ static void expect_proven(call *c)
 static void a_cap_lifts_negative_scores(void **unused)
 {
   (void)unused;
-  static const float slopes[] = {1.0f / 256, 1.0f / 64};
+  static const double slopes[] = {1.0 / 256, 1.0 / 64};
   static const alibi_bias_kind kinds[] = {ALIBI_BIAS_SLOPE, ALIBI_BIAS_DISTANCE, ALIBI_BIAS_DISTANCE, ALIBI_BIAS_KEY};
   for (size_t k = 0; k < 4; k++)
     for (int nearer = 0; nearer < 2; nearer++)
@@ -80,11 +80,11 @@ static void a_cap_lifts_negative_scores(void **unused)
         for (int h = 0; h < 2; h++) {
           for (int64_t e = 0; k == 1 || k == 2 ? e < c->a.bias.distances : false; e++) {
             float t = (float)llabs(c->a.bias.lowest + e);
-            NUMBERS(c->a.bias.added)[h * c->a.bias.distances + e] = -slopes[h] * t;
+            NUMBERS(c->a.bias.added)[h * c->a.bias.distances + e] = (float)(-slopes[h] * (double)t);
             if (k == 2) NUMBERS(c->a.bias.factor)[h * c->a.bias.distances + e] = 1;
           }
           for (int64_t j = 0; k == 3 && j < o.keys; j++)
-            NUMBERS(c->a.bias.offsets)[j * 2 + h] = -slopes[h] * (float)llabs(formula_distance(&c->a, 0, 0, j));
+            NUMBERS(c->a.bias.offsets)[j * 2 + h] = (float)(-slopes[h] * (double)llabs(formula_distance(&c->a, 0, 0, j)));
         }
         expect_proven(c);
         if (call_skips(context)) assert_true(c->report.pairs_visited < c->report.pairs_visible);
