@@ -4,7 +4,7 @@
  * the tokens were cut into calls and whatever other sessions were stepped with it, and the same as those of a full
  * forward pass.  Sessions of one model share what they can: only the cache and the logits are a session's own.  So
  * all calls with one model and its sessions, different ones too, are made by one thread at a time.  A session that
- * failed a call is as it was before (with `memory`: see alibi_session_feed). */
+ * failed a call is as it was before (with `keep`: see alibi_session_feed). */
 #ifndef ALIBI_SESSION_H
 #define ALIBI_SESSION_H
 
@@ -19,13 +19,13 @@ typedef struct alibi_session_options {
   int64_t capacity; /* most tokens it can hold, and the declared length of length-dependent methods; 0: the trained
                        length */
   const char *extend; /* NULL, or an extension of the model's position method: "linear", "ntk", "yarn" */
-  /* In tokens, not bytes.  0: the keys and values of all are kept.  Or of so many at most, on the average of all layers
-   * and heads, in whole blocks of 64, rounded up; at least 384.  For methods whose bias decays, with which steep heads
+  /* 0: the keys and values of all tokens are kept.  Or of so many at most, on the average of all layers and heads, in
+   * whole blocks of 64, rounded up; at least 384.  For methods whose bias decays, with which steep heads
    * need few keys and so leave room to gentle ones.  The capacity may be far larger.  What is dropped is what is least
    * likely to be asked for; that no query would have asked for it is proved in each call, which fails otherwise.  So
    * logits are those of a session that keeps all, to the bit.  What the proof needs stays: 3 bytes for each token of
    * the text, head and layer. */
-  int64_t memory;
+  int64_t keep;
 } alibi_session_options;
 
 typedef struct alibi_session alibi_session;
@@ -34,7 +34,7 @@ ALIBI_API void alibi_session_options_init(alibi_session_options *options);
 
 /* The model must outlive the session; it cannot be trained meanwhile.  The first session of a model lays its
  * weights out for decoding, which takes as much memory again.  options may be NULL (defaults).  ALIBI_INVALID
- * where the model has no such positions or no such extension, or where nothing may ever be dropped (memory): the
+ * where the model has no such positions or no such extension, or where nothing may ever be dropped (keep): the
  * method's bias does not decay, the context's tolerance is 0 or its instruction set the reference. */
 ALIBI_API alibi_status alibi_session_new(alibi_model *model, const alibi_session_options *options,
                                          alibi_session **session, alibi_error *error);
@@ -49,7 +49,7 @@ ALIBI_API alibi_status alibi_session_share(alibi_session *from, int64_t length, 
                                            alibi_session **session, alibi_error *error);
 
 /* Takes in `count` more tokens.  ALIBI_INVALID where the capacity would be passed or an id is not below the
- * vocabulary.  A session with `memory` takes them in parts of 128; ALIBI_FAILED where a query of a part may look farther
+ * vocabulary.  A session with `keep` takes them in parts of 128; ALIBI_FAILED where a query of a part may look farther
  * back than what is kept (the sentence names layer and head).  It then has the parts before that one, as it has when
  * cancelled, with their logits: alibi_session_length says how many tokens.  It may go on with other tokens. */
 ALIBI_API alibi_status alibi_session_feed(alibi_session *session, const uint32_t *tokens, size_t count,

@@ -15,7 +15,7 @@
 #include "position/position.h"
 
 typedef struct generate_options {
-  int64_t tokens, memory, top_k, seed;
+  int64_t tokens, keep, top_k, seed;
   double temperature, top_p;
   bool echo;
 } generate_options;
@@ -28,9 +28,9 @@ static const field generate_fields[] = {
      .maximum = 1 << 30,
      .initial = 200,
      .help = "tokens to add"},
-    {.name = "memory",
+    {.name = "keep",
      .kind = FIELD_INTEGER,
-     .offset = offsetof(generate_options, memory),
+     .offset = offsetof(generate_options, keep),
      .maximum = 1 << 30,
      .help = "keep keys and values of so many tokens at most and the same text, or say why not (for alibi); 0: all"},
     {.name = "temperature",
@@ -143,7 +143,7 @@ static status open_session(const command_line *line, generation *g, alibi_error 
   }
   session.capacity = (int64_t)g->id_count + g->wanted;
   session.extend = extend;
-  session.memory = options.memory;
+  session.keep = options.keep;
   return alibi_session_new(g->model, &session, &g->session, error);
 }
 

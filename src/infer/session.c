@@ -10,7 +10,7 @@
 #include "model/model.h"
 
 /* The least that a session may keep of each list: the blocks in which nothing stops, and those of one part of a feed. */
-enum { ENGINE_ROWS = 128, HEAD_ROWS = 32, LEAST_MEMORY = PROOF_FROM * ATTENTION_BLOCK + ENGINE_ROWS };
+enum { ENGINE_ROWS = 128, HEAD_ROWS = 32, LEAST_KEEP = PROOF_FROM * ATTENTION_BLOCK + ENGINE_ROWS };
 
 struct session_engine {
   struct session_engine *next; /* of the model */
@@ -100,27 +100,23 @@ static status engine_borrow(alibi_model *model, size_t capacity, const position_
 }
 
 /* Blocks of a list, on average, that hold the keys of so many tokens. */
-static status blocks_of_memory(const alibi_model *model, int64_t memory, size_t *kept, alibi_error *error)
+static status blocks_to_keep(const alibi_model *model, int64_t keep, size_t *kept, alibi_error *error)
 {
   const alibi_context *context = model->context;
   *kept = 0;
-  if (memory == 0) return ALIBI_OK;
-  if (memory < 0)
-    return fail(error, ALIBI_INVALID, "session: expected a memory of at least 0, found %lld", (long long)memory);
+  if (keep == 0) return ALIBI_OK;
   if (!model->method->decays)
     return fail(error, ALIBI_INVALID,
-                "session: a memory of %lld: expected a position method whose bias decays, so that keys may be dropped, "
-                "found '%s'",
-                (long long)memory, model->method->name);
+                "session: keep %lld: expected a position method whose bias decays, so that keys may be dropped, found '%s'",
+                (long long)keep, model->method->name);
   if (!(context->tolerance > 0) || !context->kernel->proof_sums)
     return fail(error, ALIBI_INVALID,
-                "session: a memory of %lld: expected a tolerance above 0 and an instruction set that skips, found %g and "
-                "%s",
-                (long long)memory, context->tolerance, context->kernel->name);
-  if (memory < LEAST_MEMORY)
-    return fail(error, ALIBI_INVALID, "session: expected a memory of at least %d tokens, or 0 (all), found %lld",
-                (int)LEAST_MEMORY, (long long)memory);
-  *kept = (size_t)(memory / ATTENTION_BLOCK + (memory % ATTENTION_BLOCK != 0));
+                "session: keep %lld: expected a tolerance above 0 and an instruction set that skips, found %g and %s",
+                (long long)keep, context->tolerance, context->kernel->name);
+  if (keep < LEAST_KEEP)
+    return fail(error, ALIBI_INVALID, "session: keep: expected at least %d tokens, or 0 (all), found %lld",
+                (int)LEAST_KEEP, (long long)keep);
+  *kept = (size_t)(keep / ATTENTION_BLOCK + (keep % ATTENTION_BLOCK != 0));
   return ALIBI_OK;
 }
 
@@ -158,7 +154,7 @@ status alibi_session_new(alibi_model *model, const alibi_session_options *option
           (long long)options->capacity);
   if (options->extend)
     TRY(position_extension_require("extend", model->config.position, options->extend, &extension, error));
-  TRY(blocks_of_memory(model, options->memory, &kept, error));
+  TRY(blocks_to_keep(model, options->keep, &kept, error));
   size_t capacity = (size_t)(options->capacity ? options->capacity : model->config.train_length);
   TRY(session_begin(model, capacity, extension, session, error));
   (*session)->kept = kept;
@@ -209,8 +205,8 @@ status alibi_session_share(alibi_session *from, int64_t length, const alibi_sess
   alibi_session_options_init(&own);
   if (options) TRY(settings_take(options, &own, sizeof own, "alibi_session_options", error));
   TRY(check_share(from, length, &own, error));
-  TRY(blocks_of_memory(model, own.memory, &kept, error));
-  if (own.memory == 0) kept = from->kept;
+  TRY(blocks_to_keep(model, own.keep, &kept, error));
+  if (own.keep == 0) kept = from->kept;
   size_t capacity = own.capacity ? (size_t)own.capacity : from->engine->capacity;
   TRY(session_begin(model, capacity, from->engine->extension, session, error));
   alibi_session *s = *session;

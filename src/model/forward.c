@@ -113,7 +113,8 @@ static status tell_of_miss(model_pass *p, const walk_shape *s, size_t layer, con
       p->failed_segment = i;
       return fail(error, ALIBI_FAILED,
                   "layer %zu, head %zu: expected a query that looks no farther back than the last %zu tokens, which are "
-                  "kept for this head, found one that may at position %zu: more memory than %zu tokens is needed",
+                  "kept for this head, found one at position %zu that may: raise the option keep above %zu tokens, or set it "
+                  "to 0 (all)",
                   layer, head, p->positions[row] + 1 - first * ATTENTION_BLOCK, p->positions[row],
                   a->cache->pool / a->cache->lists * ATTENTION_BLOCK);
     }

@@ -19,13 +19,13 @@ enum { VOCABULARY = 29, LONG = 200, MANY = 4000 };
 
 static alibi_error error;
 
-static alibi_session *open_session(alibi_model *model, int64_t capacity, int64_t memory, const char *extend)
+static alibi_session *open_session(alibi_model *model, int64_t capacity, int64_t keep, const char *extend)
 {
   alibi_session *session;
   alibi_session_options options;
   alibi_session_options_init(&options);
   options.capacity = capacity;
-  options.memory = memory;
+  options.keep = keep;
   options.extend = extend;
   if (alibi_session_new(model, &options, &session, &error) != ALIBI_OK) fail_msg("%s", error.message);
   return session;
@@ -173,13 +173,13 @@ static void long_beginnings_are_shared(void **unused)
   alibi_context_free(context);
 }
 
-static status try_share(alibi_session *from, int64_t length, int64_t capacity, int64_t memory, const char *extend)
+static status try_share(alibi_session *from, int64_t length, int64_t capacity, int64_t keep, const char *extend)
 {
   alibi_session *session;
   alibi_session_options options;
   alibi_session_options_init(&options);
   options.capacity = capacity;
-  options.memory = memory;
+  options.keep = keep;
   options.extend = extend;
   status result = alibi_session_share(from, length, &options, &session, &error);
   if (result != ALIBI_OK) assert_null(session);
@@ -228,7 +228,7 @@ static const char *const dropping[] = {
     "position=alibi alibi_max_bias=5 kv_heads=1 head_size=6 qk_norm=true",
     "position=alibi alibi_max_bias=5 heads=3 head_size=12 layers=1",
 };
-enum { DROPPING = sizeof dropping / sizeof dropping[0], MEMORY = 1280 };
+enum { DROPPING = sizeof dropping / sizeof dropping[0], KEEP = 1280 };
 
 /* Step by step, and in parts of any size, beside a session that keeps everything. */
 static void decodes_on(const char *isa, int threads, const char *settings, size_t count)
@@ -239,8 +239,8 @@ static void decodes_on(const char *isa, int threads, const char *settings, size_
   assert_non_null(tokens);
   tiny_tokens(tokens, count, 6, VOCABULARY);
   alibi_session *all = open_session(model, (int64_t)count, 0, NULL);
-  alibi_session *few = open_session(model, (int64_t)count, MEMORY, NULL);
-  alibi_session *fed = open_session(model, (int64_t)count, MEMORY, NULL);
+  alibi_session *few = open_session(model, (int64_t)count, KEEP, NULL);
+  alibi_session *fed = open_session(model, (int64_t)count, KEEP, NULL);
   for (size_t i = 0; i < count;) {
     size_t part = i % 1000 < 500 ? 1 : 1 + i % 300;
     if (part > count - i) part = count - i;
@@ -250,12 +250,12 @@ static void decodes_on(const char *isa, int threads, const char *settings, size_
       if (alibi_step(model, both, (uint32_t[]){tokens[i], tokens[i]}, 2, &error) != ALIBI_OK)
         fail_msg("%s: after %zu tokens: %s", settings, i, error.message);
       same_logits(few, all, settings);
-      assert_true(alibi_session_kept(few) <= MEMORY);
+      assert_true(alibi_session_kept(few) <= KEEP);
     }
     same_logits(fed, all, settings);
-    assert_true(alibi_session_kept(fed) <= MEMORY);
+    assert_true(alibi_session_kept(fed) <= KEEP);
   }
-  assert_int_equal(alibi_session_kept(few), MEMORY);
+  assert_int_equal(alibi_session_kept(few), KEEP);
   assert_int_equal(alibi_session_kept(all), (count + 63) / 64 * 64);
   alibi_session_free(all);
   alibi_session_free(few);
@@ -285,9 +285,9 @@ static void dropping_allocates_nothing(void **unused)
   uint32_t *tokens = malloc(MANY * sizeof *tokens);
   assert_non_null(tokens);
   tiny_tokens(tokens, MANY, 7, VOCABULARY);
-  alibi_session *session = open_session(model, 2 * MANY, MEMORY, NULL);
+  alibi_session *session = open_session(model, 2 * MANY, KEEP, NULL);
   for (int round = 0; round < 2; round++) {
-    feed(session, tokens, MEMORY); /* the threads are made here */
+    feed(session, tokens, KEEP); /* the threads are made here */
     size_t before = allocations;
     feed(session, tokens, 200);
     for (size_t i = 0; i < 1000; i++) step(model, session, tokens[i]);
@@ -311,18 +311,18 @@ static void sessions_that_drop_are_copied(void **unused)
   uint32_t *tokens = malloc(MANY * sizeof *tokens);
   assert_non_null(tokens);
   tiny_tokens(tokens, MANY, 8, VOCABULARY);
-  alibi_session *all = open_session(model, MANY, 0, NULL), *few = open_session(model, MANY, MEMORY, NULL), *copies[3];
+  alibi_session *all = open_session(model, MANY, 0, NULL), *few = open_session(model, MANY, KEEP, NULL), *copies[3];
   feed(all, tokens, LENGTH);
   feed(few, tokens, LENGTH);
   alibi_session_options options;
   alibi_session_options_init(&options);
-  options.memory = MEMORY;
+  options.keep = KEEP;
   copies[0] = share(few, LENGTH);
   assert_int_equal(alibi_session_share(all, LENGTH, &options, &copies[1], &error), ALIBI_OK);
-  options.memory = MANY;
+  options.keep = MANY;
   assert_int_equal(alibi_session_share(few, LENGTH, &options, &copies[2], &error), ALIBI_OK);
   for (size_t c = 0; c < 3; c++) same_logits(copies[c], all, "copied");
-  assert_true(alibi_session_kept(copies[0]) == MEMORY && alibi_session_kept(copies[1]) <= MEMORY);
+  assert_true(alibi_session_kept(copies[0]) == KEEP && alibi_session_kept(copies[1]) <= KEEP);
   says(try_share(few, 200, 0, 0, NULL), ALIBI_INVALID, "found 200, of which some were dropped");
   alibi_session_clear(few);
   feed(few, tokens + 1, LENGTH); /* not in their blocks */
@@ -375,7 +375,7 @@ static void a_query_that_looks_too_far_is_told(void **unused)
     same_logits(few, all, "before it is told");
   }
   says(result, ALIBI_FAILED, "step: session 0: layer 0, head ");
-  says(result, ALIBI_FAILED, "more memory than 448 tokens is needed");
+  says(result, ALIBI_FAILED, "raise the option keep above 448 tokens, or set it to 0 (all)");
   assert_true(fed >= 400);
   same_logits(few, all, "after it is told");
 
@@ -413,13 +413,13 @@ static void a_query_that_looks_too_far_is_told(void **unused)
   alibi_context_free(context);
 }
 
-static status try_memory(alibi_context *context, const char *settings, int64_t memory)
+static status try_keep(alibi_context *context, const char *settings, int64_t keep)
 {
   alibi_model *model = tiny_model(context, settings);
   alibi_session *session;
   alibi_session_options options;
   alibi_session_options_init(&options);
-  options.memory = memory;
+  options.keep = keep;
   status result = alibi_session_new(model, &options, &session, &error);
   if (result != ALIBI_OK) assert_null(session);
   alibi_session_free(session);
@@ -432,15 +432,15 @@ static void refuses_where_nothing_may_be_dropped(void **unused)
 {
   (void)unused;
   alibi_context *context = tiny_context(NULL, 1), *reference = tiny_context("reference", 1);
-  says(try_memory(context, "position=t5", 1000), ALIBI_INVALID, "found 't5'");
-  says(try_memory(context, "position=alibi", -1), ALIBI_INVALID, "found -1");
-  says(try_memory(context, "position=alibi", 383), ALIBI_INVALID, "at least 384 tokens, or 0 (all), found 383");
-  says(try_memory(reference, "position=alibi", 1000), ALIBI_INVALID, "found 5.96046e-08 and reference");
+  says(try_keep(context, "position=t5", 1000), ALIBI_INVALID, "found 't5'");
+  says(try_keep(context, "position=alibi", -1), ALIBI_INVALID, "found -1");
+  says(try_keep(context, "position=alibi", 383), ALIBI_INVALID, "at least 384 tokens, or 0 (all), found 383");
+  says(try_keep(reference, "position=alibi", 1000), ALIBI_INVALID, "found 5.96046e-08 and reference");
   context->tolerance = 0;
-  says(try_memory(context, "position=alibi", 1000), ALIBI_INVALID, "a tolerance above 0");
+  says(try_keep(context, "position=alibi", 1000), ALIBI_INVALID, "a tolerance above 0");
   context->tolerance = 0x1p-24;
-  assert_int_equal(try_memory(context, "position=alibi", 384), ALIBI_OK);
-  assert_int_equal(try_memory(context, "position=alibi", INT64_MAX), ALIBI_OK); /* no more than the capacity */
+  assert_int_equal(try_keep(context, "position=alibi", 384), ALIBI_OK);
+  assert_int_equal(try_keep(context, "position=alibi", INT64_MAX), ALIBI_OK); /* no more than the capacity */
   alibi_context_free(context);
   alibi_context_free(reference);
 }
