@@ -23,8 +23,9 @@ typedef struct alibi_session_options {
    * whole blocks of 64, rounded up; at least 384.  For methods whose bias decays, with which steep heads
    * need few keys and so leave room to gentle ones.  The capacity may be far larger.  What is dropped is what is least
    * likely to be asked for; that no query would have asked for it is proved in each call, which fails otherwise.  So
-   * logits are those of a session that keeps all, to the bit.  What the proof needs stays: 3 bytes for each token of
-   * the text, head and layer. */
+   * logits are those of a session that keeps all, to the bit.  Memory is taken at once and does not grow with the
+   * text: beside keys and values, 6 bytes for each token kept, head and layer, and for each token of the capacity a
+   * quarter of a byte a layer and key-value head. */
   int64_t keep;
 } alibi_session_options;
 

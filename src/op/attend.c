@@ -1,6 +1,6 @@
-/* Attention forward over all segments and heads: an item is one tile of queries of one head of one segment.  Before it the
- * proof of skipping is prepared: a table of each run of blocks from a segment's first, so that a row asks one table for
- * all that it has not visited. */
+/* Attention forward over all segments and heads: an item is one tile of queries of one head of one segment.
+ * Before it the proof of skipping is prepared: a table of each run of blocks from a segment's first, so that a row
+ * asks one table for all that it has not visited. */
 #include "op/attend.h"
 
 #include <math.h>
@@ -24,7 +24,8 @@ attend_plan attend_layout(const alibi_context *context, const attention_size *s,
   if (!s->backward) {
     p.tallies = arena_take(memory, (size_t)context->threads, sizeof *p.tallies);
     p.slots = p.blocks / (PROOF_FROM + 1) + 1 < s->segments ? p.blocks / (PROOF_FROM + 1) + 1 : s->segments;
-    p.clusters = arena_floats(memory, size_mul(size_mul(s->kv_heads, p.slots), size_mul(PROOF_CLUSTERS, s->head_size)));
+    size_t centres = size_mul(PROOF_CLUSTERS, s->head_size);
+    p.clusters = arena_floats(memory, size_mul(size_mul(s->kv_heads, p.slots), centres));
     p.tables_before = arena_floats(memory, tables);
     if (s->both_sides) p.tables_after = arena_floats(memory, tables);
     return p;
@@ -147,9 +148,10 @@ attention_head attend_head(const op_attention *a, size_t segment, size_t h)
   attention_head head = {
       .queries = s->rows, .keys = s->keys, .head_size = a->head_size, .scale = a->scale, .cap = a->cap,
       .first = s->first, .both_sides = a->both_sides, .window = a->window, .bias = a->bias,
-      .slope = a->bias == BIAS_SLOPE ? a->slopes[h] : 0, .rows = a->rows, .head = (int)h, .query_row = (int64_t)row,
-      .key_row = (int64_t)s->key_row, .q = a->q.data + row * a->q.row_stride + h * a->q.head_stride,
-      .q_stride = a->q.row_stride, .k_stride = a->k.row_stride, .v_stride = a->v.row_stride,
+      .slope = a->bias == BIAS_SLOPE ? a->slopes[h] : 0, .rows = a->rows, .head = (int)h,
+      .query_row = (int64_t)row, .key_row = (int64_t)s->key_row,
+      .q = a->q.data + row * a->q.row_stride + h * a->q.head_stride, .q_stride = a->q.row_stride,
+      .k_stride = a->k.row_stride, .v_stride = a->v.row_stride,
       .proof.log_tolerance = -INFINITY,
       .out = a->out.data + row * a->out.row_stride + h * a->out.head_stride, .out_stride = a->out.row_stride,
       .lse = a->lse ? a->lse + row * a->heads + h : NULL,
@@ -188,10 +190,11 @@ static float *clusters_of(const op_attention *a, const attend_plan *p, size_t gr
 }
 
 /* The keys of a block, turned, into the thread's scratch; returns how many. */
-static size_t turn_keys(const alibi_context *context, const op_attention *a, const attention_segment *s, size_t group,
-                        size_t block, float *turned)
+static size_t turn_keys(const alibi_context *context, const op_attention *a, const attention_segment *s,
+                        size_t group, size_t block, float *turned)
 {
-  size_t start = block * ATTENTION_BLOCK, rows = s->keys - start < ATTENTION_BLOCK ? s->keys - start : ATTENTION_BLOCK;
+  size_t start = block * ATTENTION_BLOCK;
+  size_t rows = s->keys - start < ATTENTION_BLOCK ? s->keys - start : ATTENTION_BLOCK;
   if (s->cache) {
     const float *key = s->cache->key_blocks[(s->list + group) * s->cache->blocks + block];
     memcpy(turned, key, ATTENTION_BLOCK * a->head_size * sizeof *key);
@@ -216,8 +219,8 @@ static void find_clusters(alibi_context *context, const op_attention *a, const a
 }
 
 /* The biases of a block's keys, as seen from key `from` of the segment. */
-static void block_bias(const op_attention *a, const attention_segment *s, size_t h, size_t start, size_t rows, size_t from,
-                       float *bias)
+static void block_bias(const op_attention *a, const attention_segment *s, size_t h, size_t start, size_t rows,
+                       size_t from, float *bias)
 {
   const int64_t *positions = a->key_positions ? a->key_positions + s->key_row : NULL;
   for (size_t j = 0; j < ATTENTION_BLOCK; j++) {
@@ -236,7 +239,8 @@ static void sum_blocks(alibi_context *context, const op_attention *a, const atte
   size_t share = a->heads / a->kv_heads;
   OP_FOR_ITEMS(context, static, items, (double)(items * ATTENTION_BLOCK * d * (4 + share)), {
     size_t block = item / a->kv_heads, group = item % a->kv_heads;
-    size_t segment = attend_segment_of(p->block_start, a->segment_count, block), own = block - p->block_start[segment];
+    size_t segment = attend_segment_of(p->block_start, a->segment_count, block);
+    size_t own = block - p->block_start[segment];
     const attention_segment *s = &a->segments[segment];
     float *turned = p->scratch + worker * p->scratch_floats;
     float bias[ATTENTION_BLOCK];
@@ -274,8 +278,10 @@ static void join_blocks(alibi_context *context, const op_attention *a, const att
     float *before = p->tables_before + at, *after = p->tables_after ? p->tables_after + at : NULL;
     if (proof_is_cached(a, s) || !has_proof(s)) continue;
     for (size_t b = 1; b < count; b++) {
-      size_t end = b * ATTENTION_BLOCK - 1, last = end + ATTENTION_BLOCK < s->keys ? end + ATTENTION_BLOCK : s->keys - 1;
-      context->kernel->proof_join(before + (b - 1) * PROOF_TABLE, shift_of(a, s, h, end, last), before + b * PROOF_TABLE);
+      size_t end = b * ATTENTION_BLOCK - 1;
+      size_t last = end + ATTENTION_BLOCK < s->keys ? end + ATTENTION_BLOCK : s->keys - 1;
+      context->kernel->proof_join(before + (b - 1) * PROOF_TABLE, shift_of(a, s, h, end, last),
+                                  before + b * PROOF_TABLE);
     }
     for (size_t b = count; after && b-- > 1;)
       context->kernel->proof_join(after + b * PROOF_TABLE,
@@ -343,8 +349,8 @@ static double log_add(double log_sum, double x)
 }
 
 /* From the far end inwards, so that every sum begins with its smallest terms. */
-static void tails_of_side(const kernel_table *k, const float *table, int64_t first, int64_t farthest, size_t entries,
-                          int sign, float *tails)
+static void tails_of_side(const kernel_table *k, const float *table, int64_t first, int64_t farthest,
+                          size_t entries, int sign, float *tails)
 {
   double sum = -INFINITY;
   for (size_t e = entries; e-- > 0;) {
@@ -363,7 +369,8 @@ static void tails_of_side(const kernel_table *k, const float *table, int64_t fir
   }
 }
 
-void op_table_tails(alibi_context *context, const op_attention *a, float *before, float *after, float *largest_factors)
+void op_table_tails(alibi_context *context, const op_attention *a, float *before, float *after,
+                    float *largest_factors)
 {
   size_t entries = op_tail_entries(a->table_length), length = a->table_length;
   OP_FOR_ITEMS(context, static, a->heads, 32.0 * (double)(a->heads * length), {
@@ -381,14 +388,36 @@ void op_table_tails(alibi_context *context, const op_attention *a, float *before
 
 /* ---- forward ---- */
 
-/* Heads in the order of their expected cost: the gentlest slope walks farthest. */
-static void order_heads(const op_attention *a, size_t *order)
+/* Between the same slopes the last head comes first, so that there is one order. */
+static bool walks_farther(const float *slopes, size_t a, size_t b)
 {
-  for (size_t i = 0; i < a->heads; i++) { /* most often the last head is the gentlest */
-    size_t h = a->heads - 1 - i, place = i;
-    for (; a->bias == BIAS_SLOPE && place > 0 && a->slopes[order[place - 1]] > a->slopes[h]; place--)
-      order[place] = order[place - 1];
-    order[place] = h;
+  return slopes[a] < slopes[b] || (slopes[a] == slopes[b] && a > b);
+}
+
+/* Lets the head at `place` sink until none below it walks less far, as heaps do. */
+static void sink_head(const float *slopes, size_t *order, size_t place, size_t count)
+{
+  size_t head = order[place];
+  for (size_t child; (child = 2 * place + 1) < count; place = child) {
+    if (child + 1 < count && walks_farther(slopes, order[child], order[child + 1])) child++;
+    if (!walks_farther(slopes, head, order[child])) break;
+    order[place] = order[child];
+  }
+  order[place] = head;
+}
+
+void attend_order_heads(const float *slopes, size_t heads, size_t *order)
+{
+  bool sorted = true;
+  for (size_t i = 0; i < heads; i++) order[i] = heads - 1 - i; /* most often the last head is the gentlest */
+  for (size_t h = 1; slopes && h < heads; h++) sorted = sorted && slopes[h - 1] >= slopes[h];
+  if (sorted) return;
+  for (size_t i = heads / 2; i-- > 0;) sink_head(slopes, order, i, heads);
+  for (size_t last = heads - 1; last > 0; last--) {
+    size_t head = order[0];
+    order[0] = order[last];
+    order[last] = head;
+    sink_head(slopes, order, 0, last);
   }
 }
 
@@ -437,7 +466,7 @@ void op_attention_forward(alibi_context *context, const op_attention *a, void *m
     if (a->segments[s].rows > longest) longest = a->segments[s].rows;
   size_t rows = rows_of_item(context, a, longest), parts = (longest + rows - 1) / rows;
   memset(p.tallies, 0, (size_t)context->threads * sizeof *p.tallies);
-  order_heads(a, p.head_order);
+  attend_order_heads(a->bias == BIAS_SLOPE ? a->slopes : NULL, a->heads, p.head_order);
   if (skips) prepare_proof(context, a, &p);
   size_t items = a->segment_count * a->heads * parts;
   OP_FOR_ITEMS(context, dynamic, items, 2 * attend_operations(a), {

@@ -1,8 +1,8 @@
 /* op/attend.h - attention over all sequences and heads: forward, backward, and the memory that they need.
  *
- * Shapes: T queries and S keys of all segments together, H heads, G key-value heads, D head size.  Which pairs are computed
- * is the kernels' affair (kernel/kernel.h); here the work is cut, the proof of skipping prepared, and every sum that
- * several items share given an order. */
+ * Shapes: T queries and S keys of all segments together, H heads, G key-value heads, D head size.  Which pairs are
+ * computed is the kernels' affair (kernel/kernel.h); here the work is cut, the proof of skipping prepared, and
+ * every sum that several items share given an order. */
 #ifndef OP_ATTEND_H
 #define OP_ATTEND_H
 
@@ -43,7 +43,8 @@ typedef struct op_attention {
 
   bias_kind bias;
   const float *slopes;          /* [H] */
-  const float *table, *factors; /* [H, table_length], reversed: distance t at (h+1) * table_length - 1 - (t - lowest) */
+  /* [H, table_length], reversed: distance t at (h+1) * table_length - 1 - (t - lowest) */
+  const float *table, *factors;
   ptrdiff_t lowest;
   size_t table_length;
   const float *offsets;         /* [S, H] */
@@ -88,8 +89,9 @@ static inline size_t op_tail_entries(size_t table_length)
 }
 
 /* What skipping needs of tables [H, length]: before, after [H, op_tail_entries(length)] logarithms of the sums of
- * exp(table) from every 64th distance outwards, to either side, beginning with the one nearest to 0 that the table has
- * there; largest_factors [H].  after may be NULL where no query sees keys beyond its position. */
-void op_table_tails(alibi_context *context, const op_attention *a, float *before, float *after, float *largest_factors);
+ * exp(table) from every 64th distance outwards, to either side, beginning with the one nearest to 0 that the table
+ * has there; largest_factors [H].  after may be NULL where no query sees keys beyond its position. */
+void op_table_tails(alibi_context *context, const op_attention *a, float *before, float *after,
+                    float *largest_factors);
 
 #endif

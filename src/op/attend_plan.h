@@ -1,5 +1,5 @@
-/* op/attend_plan.h - what forward and backward of attention share: the memory of a call, and the heads that the kernels
- * see. */
+/* op/attend_plan.h - what forward and backward of attention share: the memory of a call, and the heads that the
+ * kernels see. */
 #ifndef OP_ATTEND_PLAN_H
 #define OP_ATTEND_PLAN_H
 
@@ -7,7 +7,8 @@
 
 #include "op/attend.h"
 
-/* Blocks are those of the keys of all segments, one after the other; in forward, of those whose proof is made in this call. */
+/* Blocks are those of the keys of all segments, one after the other; in forward, of those whose proof is made in
+ * this call. */
 typedef struct attend_plan {
   float *scratch;      /* [threads, scratch_floats] */
   size_t scratch_floats;
@@ -36,6 +37,9 @@ attend_plan attend_begin(const alibi_context *context, const op_attention *a, bo
 
 /* Head h of a segment, for forward, without a proof. */
 attention_head attend_head(const op_attention *a, size_t segment, size_t h);
+
+/* Heads in the order of their expected cost: the gentlest slope [heads] walks farthest; NULL: all alike. */
+void attend_order_heads(const float *slopes, size_t heads, size_t *order);
 
 static inline size_t tiles_of(size_t rows)
 {

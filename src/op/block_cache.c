@@ -1,6 +1,7 @@
-/* Keys and values that stay.  A table of the proof is made once its block is full, from what the block then holds, so
- * chunks leave no trace.  Which block a pool gives up is a guess that may turn out wrong, never a silent one: the rows ask
- * the table of the newest block that is gone, and whether all of them stop there is known after the call. */
+/* Keys and values that stay.  A table of the proof is made once its block is full, from what the block then holds,
+ * so chunks leave no trace.  Which block a pool gives up is a guess that may turn out wrong, never a silent one:
+ * the rows ask the table of the newest block that is gone, and whether all of them stop there is known after the
+ * call. */
 #include "op/block_cache.h"
 
 #include <math.h>
@@ -33,7 +34,8 @@ static size_t store_bytes(const block_cache *c, size_t blocks)
 
 static block_cache shape_of(size_t lists, size_t head_size, size_t capacity)
 {
-  return (block_cache){.lists = lists, .head_size = head_size, .capacity = capacity, .blocks = block_count(capacity)};
+  return (block_cache){
+      .lists = lists, .head_size = head_size, .capacity = capacity, .blocks = block_count(capacity)};
 }
 
 size_t block_cache_bytes(size_t lists, size_t head_size, size_t capacity)
@@ -64,6 +66,8 @@ static void pool_fill(block_cache *c)
   memset(c->key_blocks, 0, c->lists * c->blocks * sizeof *c->key_blocks);
   memset(c->value_blocks, 0, c->lists * c->blocks * sizeof *c->value_blocks);
   memset(c->first_block, 0, c->lists * sizeof *c->first_block);
+  memset(c->first_table, 0, c->lists * sizeof *c->first_table);
+  memset(c->proved, 0, c->lists * sizeof *c->proved);
   for (size_t i = 0; i < c->lists * c->share; i++) c->reach[i] = 0;
 }
 
@@ -78,7 +82,7 @@ static status store_new(block_cache *c, size_t first, block_store *parent, alibi
   TRY(arena_allocate_untouched(&store->memory, "the keys and values of a session", error));
   float *next = (float *)(void *)store->memory.base;
   for (size_t l = 0; !c->pool && l < c->lists; l++)
-    for (size_t b = first; b < c->blocks; b++, next += key + value) {
+    for (size_t b = c->blocks; b-- > first; next += key + value) { /* as rows walk them: memory likes to be read upwards */
       c->key_blocks[l * c->blocks + b] = next;
       c->value_blocks[l * c->blocks + b] = next + key;
     }
@@ -111,8 +115,8 @@ done:
   return result;
 }
 
-status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity, block_cache **cache,
-                       alibi_error *error)
+status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity,
+                       block_cache **cache, alibi_error *error)
 {
   status result;
   TRY(cache_new(kernel, lists, head_size, capacity, 0, cache, error));
@@ -124,8 +128,8 @@ done:
   return result;
 }
 
-status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity, size_t kept,
-                            size_t share, double tolerance, block_cache **cache, alibi_error *error)
+status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity,
+                            size_t kept, size_t share, double tolerance, block_cache **cache, alibi_error *error)
 {
   status result;
   TRY(cache_new(kernel, lists, head_size, capacity, kept, cache, error));
@@ -164,7 +168,7 @@ static void copy_begun(const block_cache *from, block_cache *to, size_t list, si
   memcpy(copy, from->value_blocks[list * from->blocks + block], rows * value_width(to) * sizeof *copy);
 }
 
-/* What is proved of the first `blocks` blocks of a list. */
+/* What is proved of the first `blocks` blocks of a list, but for the tables. */
 static void copy_proof(const block_cache *from, block_cache *to, size_t list, size_t blocks)
 {
   size_t share = to->share, proved = from->proved[list] < blocks ? from->proved[list] : blocks;
@@ -172,12 +176,19 @@ static void copy_proof(const block_cache *from, block_cache *to, size_t list, si
   memcpy(to->slopes + list * share, from->slopes + list * share, share * sizeof *to->slopes);
   memcpy(block_cache_clusters(to, list), block_cache_clusters(from, list),
          PROOF_CLUSTERS * to->head_size * sizeof *to->clusters);
-  for (size_t h = 0; h < share; h++)
-    memcpy(block_cache_tables(to, list, h), block_cache_tables(from, list, h),
-           proved * PROOF_TABLE * sizeof *to->tables);
 }
 
-status block_cache_share(block_cache *from, size_t length, size_t capacity, block_cache **cache, alibi_error *error)
+/* Those that a new cache will be asked for, once it is known which blocks it has. */
+static void copy_tables(const block_cache *from, block_cache *to, size_t list)
+{
+  size_t oldest = block_cache_oldest_table(to, list), count = to->proved[list] - oldest;
+  for (size_t h = 0; h < to->share; h++)
+    memcpy(block_cache_tables(to, list, h) + oldest * PROOF_TABLE,
+           block_cache_tables(from, list, h) + oldest * PROOF_TABLE, count * PROOF_TABLE * sizeof *to->tables);
+}
+
+status block_cache_share(block_cache *from, size_t length, size_t capacity, block_cache **cache,
+                         alibi_error *error)
 {
   status result;
   size_t whole = length / ATTENTION_BLOCK, rest = length % ATTENTION_BLOCK;
@@ -191,7 +202,9 @@ status block_cache_share(block_cache *from, size_t length, size_t capacity, bloc
       c->value_blocks[l * c->blocks + b] = from->value_blocks[l * from->blocks + b];
     }
     if (rest > 0) copy_begun(from, c, l, whole, rest);
-    if (from->share) copy_proof(from, c, l, whole);
+    if (!from->share) continue;
+    copy_proof(from, c, l, whole);
+    copy_tables(from, c, l);
   }
   return ALIBI_OK;
 done:
@@ -200,17 +213,34 @@ done:
   return result;
 }
 
+/* Tables that a list will have once its first `blocks` blocks are proved. */
+static size_t tables_needed(const block_cache *c, size_t list, size_t blocks)
+{
+  size_t oldest = block_cache_oldest_table(c, list), end = c->proved[list] > blocks ? c->proved[list] : blocks;
+  return end > oldest ? end - oldest : 0;
+}
+
+/* To each list what it needs, and of the rest as much as to any other. */
+static void divide_room(block_cache *c, size_t blocks)
+{
+  size_t needed = 0;
+  for (size_t l = 0; l < c->lists; l++) needed += tables_needed(c, l, blocks);
+  c->table_at[0] = 0;
+  for (size_t l = 0; l < c->lists; l++)
+    c->table_at[l + 1] = c->table_at[l] + tables_needed(c, l, blocks) + (c->room - needed) / c->lists;
+}
+
 /* ---- the pool ---- */
 
-/* The logarithm of a sum of rounded terms may be off by this much, in the tables and where a row asks them; a unit of
- * |scale| |q| |k| adds LIMIT_SLACK. */
+/* The logarithm of a sum of rounded terms may be off by this much, in the tables and where a row asks them; a unit
+ * of |scale| |q| |k| adds LIMIT_SLACK. */
 #define PROOF_SLACK 0.1
 #define LIMIT_SLACK 1e-3
 
-/* How many nats the scores of a list would have to gain before a row at `first` needs its oldest block; INFINITY where the
- * weights do not let them, -INFINITY where the block may not go.
- * A row weighs its own key by exp(-U) at least, U the limit of the scores.  Centres of keys are no longer than keys, keys
- * no farther from them than twice that, so the bound of the keys at distance t and beyond is at most
+/* How many nats the scores of a list would have to gain before a row at `first` needs its oldest block; INFINITY
+ * where the weights do not let them, -INFINITY where the block may not go.
+ * A row weighs its own key by exp(-U) at least, U the limit of the scores.  Centres of keys are no longer than
+ * keys, keys no farther from them than twice that, so the bound of the keys at distance t and beyond is at most
  * 3 U - slope t - log(1 - exp(-slope)), and the row stops where that is below -U + log tolerance. */
 static double spare_nats(const block_cache *c, size_t list, size_t first)
 {
@@ -228,7 +258,8 @@ static double spare_nats(const block_cache *c, size_t list, size_t first)
   return least;
 }
 
-/* Takes the block whose loss is the least to be feared.  Rows in the first blocks never stop, so until then none goes. */
+/* Takes the block whose loss is the least to be feared.  Rows in the first blocks never stop, so until then none
+ * goes. */
 static bool drop_one(block_cache *c, size_t first)
 {
   double most = -INFINITY;
@@ -252,8 +283,8 @@ static status draw(block_cache *c, size_t list, size_t block, size_t first, alib
   if (c->key_blocks[at]) return ALIBI_OK;
   if (c->free_count == 0 && !drop_one(c, first))
     return fail(error, ALIBI_FAILED,
-                "position %zu: expected a block of keys that may be dropped, found none: more memory than %zu tokens is "
-                "needed",
+                "position %zu: expected a block of keys that may be dropped, found none: more memory than %zu "
+                "tokens is needed",
                 first, c->pool / c->lists * ATTENTION_BLOCK);
   c->key_blocks[at] = c->free_blocks[--c->free_count];
   c->value_blocks[at] = c->key_blocks[at] + ATTENTION_BLOCK * c->head_size;
@@ -287,8 +318,8 @@ status block_cache_copy(block_cache *from, size_t length, size_t capacity, size_
 {
   status result;
   size_t whole = length / ATTENTION_BLOCK;
-  TRY(block_cache_new_pool(from->kernel, from->lists, from->head_size, capacity, kept, from->share, tolerance, cache,
-                           error));
+  TRY(block_cache_new_pool(from->kernel, from->lists, from->head_size, capacity, kept, from->share, tolerance,
+                           cache, error));
   block_cache *c = *cache;
   for (size_t l = 0; l < c->lists; l++) {
     c->first_block[l] = from->first_block[l];
@@ -301,6 +332,9 @@ status block_cache_copy(block_cache *from, size_t length, size_t capacity, size_
       TRY(draw(c, l, b, length, error));
       copy_begun(from, c, l, b, b < whole ? ATTENTION_BLOCK : length % ATTENTION_BLOCK);
     }
+  for (size_t l = 0; l < c->lists; l++) c->first_table[l] = block_cache_oldest_table(c, l);
+  divide_room(c, 0);
+  for (size_t l = 0; l < c->lists; l++) copy_tables(from, c, l);
   return ALIBI_OK;
 done:
   block_cache_free(*cache);
@@ -333,7 +367,8 @@ void block_cache_store(block_cache *c, size_t list, size_t first, size_t count, 
       for (size_t j = 0; j < rows; j++)
         for (size_t i = 0; i < d; i++) key[i * ATTENTION_BLOCK + place + j] = k[(done + j) * k_stride + i];
     }
-    for (size_t j = 0; j < rows; j++) memcpy(value + (place + j) * width, v + (done + j) * v_stride, d * sizeof *v);
+    for (size_t j = 0; j < rows; j++)
+      memcpy(value + (place + j) * width, v + (done + j) * v_stride, d * sizeof *v);
     if (c->share && c->proved[list] > block) c->proved[list] = block; /* written again */
     done += rows;
   }
@@ -342,14 +377,18 @@ void block_cache_store(block_cache *c, size_t list, size_t first, size_t count, 
 static void layout_proof(block_cache *c, arena *a)
 {
   size_t heads = size_mul(c->lists, c->share);
+  c->room = c->pool ? size_mul(2, size_add(c->pool, c->lists)) : size_mul(c->lists, c->blocks);
   c->clusters = arena_floats(a, size_mul(size_mul(c->lists, PROOF_CLUSTERS), c->head_size));
   c->slopes = arena_floats(a, heads);
   c->proved = arena_take(a, c->lists, sizeof *c->proved);
+  c->first_table = arena_take(a, c->lists, sizeof *c->first_table);
+  c->table_at = arena_take(a, size_add(c->lists, 1), sizeof *c->table_at);
   if (c->pool) {
     c->reach = arena_take(a, heads, sizeof *c->reach);
     c->score_limit = arena_take(a, c->lists, sizeof *c->score_limit);
+    arena_floats(a, size_mul(c->blocks, PROOF_TABLE)); /* before all tables: never written, so never real */
   }
-  c->tables = arena_floats(a, size_mul(size_mul(heads, c->blocks), PROOF_TABLE));
+  c->tables = arena_floats(a, size_mul(size_mul(c->share, c->room), PROOF_TABLE));
 }
 
 status block_cache_prepare_proof(block_cache *c, size_t share, alibi_error *error)
@@ -362,10 +401,35 @@ status block_cache_prepare_proof(block_cache *c, size_t share, alibi_error *erro
   TRY(arena_allocate_untouched(&c->proof_memory, "the proofs of a cache", error));
   layout_proof(c, &c->proof_memory);
   memset(c->proved, 0, c->lists * sizeof *c->proved);
+  memset(c->first_table, 0, c->lists * sizeof *c->first_table);
+  memset(c->slopes, 0, c->lists * share * sizeof *c->slopes);
+  divide_room(c, 0);
   return ALIBI_OK;
 done:
   c->share = 0;
   return result;
+}
+
+/* Makes room for the tables of `blocks` blocks in every list: those of dropped blocks go, the others move
+ * together, and apart again as the room is now divided.  As many are free as are needed, so it is some blocks
+ * until the next time. */
+static void move_tables(block_cache *c, size_t blocks)
+{
+  size_t table = PROOF_TABLE * sizeof *c->tables, place = 0;
+  for (size_t l = 0; l < c->lists; l++) {
+    size_t oldest = block_cache_oldest_table(c, l), count = c->proved[l] - oldest;
+    for (size_t h = 0; h < c->share; h++, place += count)
+      memmove(c->tables + place * PROOF_TABLE, block_cache_tables(c, l, h) + oldest * PROOF_TABLE, count * table);
+  }
+  for (size_t l = 0; l < c->lists; l++) c->first_table[l] = block_cache_oldest_table(c, l);
+  divide_room(c, blocks);
+  for (size_t l = c->lists; l-- > 0;) {
+    size_t oldest = c->first_table[l], count = c->proved[l] - oldest;
+    for (size_t h = c->share; h-- > 0;) {
+      place -= count;
+      memmove(block_cache_tables(c, l, h) + oldest * PROOF_TABLE, c->tables + place * PROOF_TABLE, count * table);
+    }
+  }
 }
 
 void block_cache_prove(block_cache *c, size_t list, size_t blocks, const float *slopes)
@@ -379,6 +443,7 @@ void block_cache_prove(block_cache *c, size_t list, size_t blocks, const float *
     made_with[h] = slope;
   }
   if (c->proved[list] >= blocks) return;
+  if (blocks - c->first_table[list] > c->table_at[list + 1] - c->table_at[list]) move_tables(c, blocks);
   if (c->proved[list] == 0)
     c->kernel->proof_clusters(c->head_size, c->key_blocks[list * c->blocks], block_cache_clusters(c, list));
   for (size_t h = 0; h < c->share; h++) {
