@@ -84,19 +84,19 @@ double bench_read(const char *isa, int threads, const float *x, size_t floats, d
   double start = 0, end = 0;
   size_t share = floats / (size_t)threads;
   for (size_t times = 1;; times *= 2) {
-#pragma omp parallel num_threads(threads)
+    float sum = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : sum)
     {
       const float *mine = x + (size_t)omp_get_thread_num() * share;
 #pragma omp barrier
 #pragma omp master
       start = bench_clock(threads);
-      float sum = 0;
       for (size_t i = 0; i < times; i++) sum += peak->read(mine, share);
 #pragma omp barrier
 #pragma omp master
       end = bench_clock(threads);
-      sink = sum;
     }
+    sink = sum;
     if (end - start >= seconds)
       return (double)times * (double)share * (double)threads * sizeof *x / (end - start);
   }

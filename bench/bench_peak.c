@@ -1,6 +1,6 @@
-/* What a core can do at most: multiply-adds in registers, and reading.  The peak: independent chains of multiply-adds
- * that never leave the registers, in the vector type of the instruction set.  Twelve chains hide the latency of every
- * processor we know and fit into 16 registers. */
+/* What a core can do at most: multiply-adds in registers, and reading.  The peak: independent chains of
+ * multiply-adds that never leave the registers, in the vector type of the instruction set.  Twelve chains hide the
+ * latency of every processor we know and fit into 16 registers. */
 #include "kernel/vector.h"
 
 #define PEAK_JOIN_(isa) bench_peak_##isa

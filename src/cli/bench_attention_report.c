@@ -211,8 +211,8 @@ static status print_json(const attention_rows_report *report, const attention_re
   return written ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the JSON text");
 }
 
-/* ALiBi's reach: with scores between -U and U, what is farther than (2U - ln tolerance - ln(1 - exp(-m))) / m weighs less
- * than the tolerance whatever stands there (docs/attention.md). */
+/* ALiBi's reach: with scores between -U and U, what is farther than (2U - ln tolerance - ln(1 - exp(-m))) / m
+ * weighs less than the tolerance whatever stands there (docs/attention.md). */
 static status print_reach(const bench_attention_row *r, alibi_error *error)
 {
   double slopes[MOST_HEADS], gentlest = INFINITY;

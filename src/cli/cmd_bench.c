@@ -129,10 +129,10 @@ done:
   return result;
 }
 
-/* The other groups measure one core, and have no options of their own. */
+/* The other groups measure one core, so --threads is not for them, and have no options of their own. */
 static status check_no_options(const command_line *line, const char *group, alibi_error *error)
 {
-  static const char *const general[] = {"json", "threads", "quiet", NULL};
+  static const char *const general[] = {"json", "quiet", NULL};
   const char *other = command_line_given_other(line, general);
   if (!other) return ALIBI_OK;
   char name[64];
@@ -175,9 +175,9 @@ const command command_bench = {
         "reference in double, over the largest |v| (backward: of dq, over the largest |dq|); skipping is what "
         "skipping alone does to the reference, and bound what it was proved not to exceed. Decoding compares bytes "
         "of keys and values a second with reading as many bytes.\n"
-        "matmul: the packed matrix product, without and with packing B, with A given by columns, and oneDNN's "
-        "sgemm where libdnnl is installed.\n"
-        "kernels: attention, norms, activations and the rest.\n"
+        "matmul: the packed matrix product on one core, without and with packing B, with A given by columns, and "
+        "oneDNN's sgemm where libdnnl is installed.\n"
+        "kernels: attention, norms, activations and the rest, on one core.\n"
         "Everything takes turns with a loop of multiply-adds that never leaves the registers; shares are medians of "
         "the ratios, so other load on the machine cancels out. ALIBI_ISA=avx2 (and so on) picks the instruction "
         "set. One thread is timed by its processor time.",
