@@ -135,12 +135,12 @@ status draft_write(draft *d, const char *directory, const char *name, alibi_erro
 
 void number_exact(double value, char *text, size_t size)
 {
-  if (size > 0) text[0] = '\0';
-  if (!isfinite(value)) return;
-  for (int digits = 15; digits <= 17; digits++) {
-    snprintf(text, size, "%.*g", digits, value);
-    if (strtod(text, NULL) == value) return;
+  char exact[32] = "";
+  for (int digits = 15; digits <= 17 && isfinite(value); digits++) {
+    snprintf(exact, sizeof exact, "%.*g", digits, value);
+    if (strtod(exact, NULL) == value) break;
   }
+  snprintf(text, size, "%s", exact);
 }
 
 void number_short(double value, char *text, size_t size)
