@@ -1,7 +1,8 @@
 /* kernel/kernel.h - single-thread kernels on plain pointers, one table of them per instruction set.
  *
- * Every vector table is compiled from the same sources (matmul.c, attention_*.c, elementwise.c) with other compiler
- * flags; `reference` is plain C in double (reference.c).  A table is chosen once, when a context is made.
+ * Every vector table is compiled from the same sources (matmul.c, attention_forward.c, attention_backward.c,
+ * attention_proof.c, elementwise.c) with other compiler flags; `reference` is plain C in double (reference.c, its
+ * attention attention_reference.c).  A table is chosen once, when a context is made.
  *
  * The promise of every kernel: the bits of an output row depend on that row's inputs, the shared operands and the
  * table, never on how many rows came with it.  All pointers are fp32, unaligned is fine, strides are in floats.
@@ -15,7 +16,7 @@
 
 /* Keys per block, on absolute multiples, and queries per tile.  Rows of values in a cached block are padded to whole
  * multiples of ATTENTION_PAD floats.  Forward takes up to ATTENTION_CREW tiles through the blocks together. */
-enum { ATTENTION_BLOCK = 64, ATTENTION_PAD = 16, ATTENTION_CREW = 8, ATTENTION_SPAN = 4 };
+enum { ATTENTION_BLOCK = 64, ATTENTION_PAD = 16, ATTENTION_CREW = 16, ATTENTION_SPAN = 4 };
 
 /* What is added to the scores: the only thing an attention kernel knows of a position method. */
 typedef enum bias_kind {
