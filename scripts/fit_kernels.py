@@ -77,6 +77,13 @@ def exponential(degree=4):
                  lambda r: r**2 + mp.mpf(10) ** -20, -edge, edge, degree)
 
 
+def power_of_two(degree=4):
+    """2^r = 1 + r p(r) for |r| <= 1/2 and a little more: exact at 0, so that the largest weight of a softmax is 1."""
+    edge = mp.mpf("0.505")
+    return remez(lambda r: mp.expm1(r * mp.log(2)) / r if abs(r) > mp.mpf(10) ** -12 else mp.log(2),
+                 lambda r: abs(r) + mp.mpf(10) ** -20, -edge, edge, degree)
+
+
 def normal_tail(step=mp.mpf("0.32"), degree=9, largest=14):
     """The tail of the normal distribution beyond a is exp(-a^2/2) w(a), w(a) = erfcx(a / sqrt 2) / 2, and
     w(a) = t p(u) with t = 1 / (1 + step a), u = a t.  The error is relative."""
@@ -99,6 +106,7 @@ def hyperbolic_tangent(degree=4):
 
 if __name__ == "__main__":
     show("exp(r) = 1 + r + r^2 p(r)", exponential())
+    show("2^r = 1 + r p(r)", power_of_two())
     show("normal tail = exp(-a^2/2) t p(a t), t = 1 / (1 + 0.32 a)", normal_tail())
     show("ln(1 + y) = y - y^2/2 + y^3 p(y)", logarithm())
     show("tanh(x) = x + x u p(u), u = x^2", hyperbolic_tangent())

@@ -215,8 +215,6 @@ BACKWARD_KIND(SCORE_READY, false)
 BACKWARD_KIND(SCORE_PLAIN, false)
 BACKWARD_KIND(SCORE_SLOPE, false)
 BACKWARD_KIND(SCORE_SLOPE, true)
-BACKWARD_KIND(SCORE_TWO_SIDED, false)
-BACKWARD_KIND(SCORE_TWO_SIDED, true)
 BACKWARD_KIND(SCORE_TABLE, false)
 
 static void backward_weights(score_kind kind, const attention_head *h, const backward_tile *t, const backward_block *b,
@@ -225,9 +223,6 @@ static void backward_weights(score_kind kind, const attention_head *h, const bac
   switch (kind) {
   case SCORE_PLAIN: backward_SCORE_PLAIN_false(h, t, b, r0); break;
   case SCORE_SLOPE: (h->slope_grad ? backward_SCORE_SLOPE_true : backward_SCORE_SLOPE_false)(h, t, b, r0); break;
-  case SCORE_TWO_SIDED:
-    (h->slope_grad ? backward_SCORE_TWO_SIDED_true : backward_SCORE_TWO_SIDED_false)(h, t, b, r0);
-    break;
   case SCORE_TABLE: backward_SCORE_TABLE_false(h, t, b, r0); break;
   default: backward_SCORE_READY_false(h, t, b, r0);
   }

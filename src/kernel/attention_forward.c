@@ -181,15 +181,15 @@ INLINE void forward_rows(const score_kind kind, const bool whole, const attentio
 FORWARD_KIND(SCORE_READY)
 FORWARD_KIND(SCORE_PLAIN)
 FORWARD_KIND(SCORE_SLOPE)
-FORWARD_KIND(SCORE_TWO_SIDED)
 FORWARD_KIND(SCORE_TABLE)
 
 static void (*const forward_weights[SCORE_KINDS])(const attention_head *, const forward_tile *, const forward_crew *,
                                                   size_t) = {
-    forward_SCORE_READY, forward_SCORE_PLAIN, forward_SCORE_SLOPE, forward_SCORE_TWO_SIDED, forward_SCORE_TABLE};
+    forward_SCORE_READY, forward_SCORE_PLAIN, forward_SCORE_SLOPE, forward_SCORE_TABLE};
 
 typedef struct forward_operands {
-  const float *turned_keys, *values, *next_keys; /* next: of the block that comes after this one, or NULL */
+  const float *turned_keys, *values;
+  const float *next_keys, *next_values; /* of the block that comes after this one, or NULL */
   size_t value_stride;
 } forward_operands;
 
@@ -198,8 +198,9 @@ static forward_operands forward_load(const attention_head *h, const forward_crew
   size_t d = h->head_size, start = block * BLOCK, keys = h->keys - start < BLOCK ? h->keys - start : BLOCK;
   if (h->key_blocks) {
     size_t width = (d + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
-    return (forward_operands){h->key_blocks[block], h->value_blocks[block],
-                              left && block > h->first_block ? h->key_blocks[block - 1] : NULL, width};
+    bool more = left && block > h->first_block;
+    return (forward_operands){h->key_blocks[block], h->value_blocks[block], more ? h->key_blocks[block - 1] : NULL,
+                              more ? h->value_blocks[block - 1] : NULL, width};
   }
   turn_block(keys, d, h->k + start * h->k_stride, h->k_stride, crew->turned_keys);
   copy_rows(keys, d, h->v + start * h->v_stride, h->v_stride, crew->values);
@@ -207,7 +208,7 @@ static forward_operands forward_load(const attention_head *h, const forward_crew
     fetch_rows(BLOCK, d, h->k + (start - BLOCK) * h->k_stride, h->k_stride);
     fetch_rows(BLOCK, d, h->v + (start - BLOCK) * h->v_stride, h->v_stride);
   }
-  return (forward_operands){crew->turned_keys, crew->values, NULL, padded(d)};
+  return (forward_operands){crew->turned_keys, crew->values, NULL, NULL, padded(d)};
 }
 
 /* What the rows that have not stopped see of a block. */
@@ -226,6 +227,14 @@ static void forward_meet(const attention_head *h, forward_tile *t, size_t start)
     meeting_row(m, r, t->stopped[r] ? (attention_range){0, 0} : t->seen[r], start);
 }
 
+/* The beginning of what is read after the next sums, so that memory has work while they are made. */
+static void fetch_some(const float *operand)
+{
+  enum { LINES = 64 };
+  if (!operand) return;
+  for (size_t i = 0; i < LINES; i++) __builtin_prefetch(operand + i * LINE, 0, 2);
+}
+
 /* Decoding: the products of a single row, each while the operand of the next one is fetched. */
 static void row_seen(const meeting *m, size_t d, const float *q, const float *turned_keys, const float *values, float *s)
 {
@@ -239,6 +248,7 @@ static void row_below(const meeting *m, size_t width, const float *weights, cons
   size_t from = m->from[0];
   row_columns(width, m->to[0] - from, weights + from, b->values + from * b->value_stride, b->value_stride, out, shrink,
               b->next_keys);
+  fetch_some(b->next_values);
 }
 
 /* They visit it. */
@@ -248,9 +258,10 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
   size_t d = h->head_size, width = padded(d);
   const meeting *m = &t->m;
   score_kind kind = score_kind_of(h);
-  if (t->rows == 1)
+  if (t->rows == 1) {
     row_seen(m, d, t->q, b->turned_keys, h->key_blocks ? b->values : NULL, crew->s);
-  else
+    fetch_some(b->next_keys);
+  } else
     product_seen(m, d, t->q, width, b->turned_keys, crew->s);
   if (kind == SCORE_READY) prepare_scores(h, m, t->first, start, crew->s, NULL, NULL);
   forward_weights[kind](h, t, crew, start);

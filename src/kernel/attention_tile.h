@@ -230,14 +230,14 @@ static inline void product_above(const meeting *m, size_t width, const float *p,
 /* ---- scores ---- */
 
 /* How a product becomes a score inside the loops over a row.  READY: it is one already (prepare_scores). */
-typedef enum score_kind { SCORE_READY, SCORE_PLAIN, SCORE_SLOPE, SCORE_TWO_SIDED, SCORE_TABLE, SCORE_KINDS } score_kind;
+typedef enum score_kind { SCORE_READY, SCORE_PLAIN, SCORE_SLOPE, SCORE_TABLE, SCORE_KINDS } score_kind;
 
 /* Positions with gaps take their distances pair by pair: in fp32 a place beyond a wide gap would not be exact. */
 static inline score_kind score_kind_of(const attention_head *h)
 {
   if (h->cap > 0 || h->bias == BIAS_KEY || h->bias == BIAS_ROWS) return SCORE_READY;
   if (h->key_positions && h->bias != BIAS_NONE) return SCORE_READY;
-  if (h->bias == BIAS_SLOPE) return h->both_sides ? SCORE_TWO_SIDED : SCORE_SLOPE;
+  if (h->bias == BIAS_SLOPE) return SCORE_SLOPE;
   if (h->bias == BIAS_DISTANCE) return h->factors ? SCORE_READY : SCORE_TABLE;
   return SCORE_PLAIN;
 }
@@ -250,7 +250,7 @@ static inline void count_places(float *places)
 
 /* The scores of one row, a vector at a time: score_at(kind, row, product, v) for v = 0, LANES, ... */
 typedef struct score_row {
-  vf scale, slope, near; /* near: the bias at the block's first key; TWO_SIDED: the distance */
+  vf scale, slope, near; /* near: the distance of the block's first key */
   const float *entry;    /* TABLE: of the block's first key */
   const float *places;
   size_t from, to;
@@ -261,10 +261,6 @@ INLINE score_row score_row_of(const score_kind kind, const attention_head *h, co
 {
   score_row row = {.scale = vf_splat(h->scale), .places = places, .from = m->from[r], .to = m->to[r]};
   if (kind == SCORE_SLOPE) {
-    row.slope = vf_splat(h->slope);
-    row.near = vf_splat(-h->slope * (float)distance);
-  }
-  if (kind == SCORE_TWO_SIDED) {
     row.slope = vf_splat(-h->slope);
     row.near = vf_splat((float)distance);
   }
@@ -285,8 +281,6 @@ INLINE vf table_at(const bool whole, const score_row *row, size_t v)
 INLINE vf score_at(const score_kind kind, const bool whole, const score_row *row, vf product, size_t v)
 {
   if (kind == SCORE_SLOPE)
-    return vf_fma(product, row->scale, vf_fma(vf_load(row->places + v), row->slope, row->near));
-  if (kind == SCORE_TWO_SIDED)
     return vf_fma(product, row->scale, vf_abs(row->near - vf_load(row->places + v)) * row->slope);
   if (kind == SCORE_TABLE) return vf_fma(product, row->scale, table_at(whole, row, v));
   if (kind == SCORE_PLAIN) return product * row->scale;

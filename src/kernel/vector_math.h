@@ -31,27 +31,32 @@ INLINE vf vf_exp(vf x)
   return vf_times_power(vf_exp_near(r), n);
 }
 
-/* exp(x) of a softmax, for x that are not above 0 but by rounding: what is below 2^-126 is a true 0, so that one factor of
- * two suffices.  NaN stays NaN. */
+/* 2^r for |r| <= 1/2; exactly 1 at 0. */
+INLINE vf vf_power_near(vf r)
+{
+  vf p = r * 0.00134087437f + 0.00967295803f;
+  p = p * r + 0.0555030419f;
+  p = p * r + 0.240222177f;
+  p = p * r + 0.693147217f;
+  return p * r + 1.0f;
+}
+
+/* exp(x) of a softmax, for x that are not above 0 but by rounding: the error beside exp(0) = 1 counts, so one constant
+ * takes x to powers of two (x exp(x) 2^-26 at most), and what is below 2^-126 is a true 0, so that one factor of two
+ * suffices.  NaN stays NaN. */
+INLINE vf vf_exp_weight(vf x)
+{
+  const vf to_powers = vf_splat(1.44269504088896341f);
 #if defined(__AVX512F__)
-INLINE vf vf_exp_weight(vf x)
-{
   x = vf_max(vf_splat(-105.0f), x);
-  vf n = (x * 1.44269504088896341f + ROUND_TO_INTEGER) - ROUND_TO_INTEGER;
-  vf r = x - n * LN2_HIGH;
-  r = r - n * LN2_LOW;
-  return vf_times_power(vf_exp_near(r), n);
-}
+  vf n = vf_fma(x, to_powers, vf_splat(ROUND_TO_INTEGER)) - ROUND_TO_INTEGER;
+  return vf_times_power(vf_power_near(vf_fma(x, to_powers, -n)), n);
 #else
-INLINE vf vf_exp_weight(vf x)
-{
-  vf shifted = x * 1.44269504088896341f + ROUND_TO_INTEGER, n = shifted - ROUND_TO_INTEGER;
-  vf r = x - n * LN2_HIGH;
-  r = r - n * LN2_LOW;
+  vf shifted = vf_fma(x, to_powers, vf_splat(ROUND_TO_INTEGER)), n = shifted - ROUND_TO_INTEGER;
   vf power = (vf)(((vu)shifted << 23) + (127u << 23)); /* n stands in the low bits; beyond the range it wraps */
-  return vf_and(~(x < -87.33f), vf_exp_near(r) * power);
-}
+  return vf_and(~(x < -87.33f), vf_power_near(vf_fma(x, to_powers, -n)) * power);
 #endif
+}
 
 /* ln(x) for x > 0, finite and normal; 0 gives -infinity, NaN stays.  x = 2^n (1 + y), ln(1 + y) = y - y^2/2 + y^3
  * p(y). */
