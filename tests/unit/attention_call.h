@@ -1,11 +1,20 @@
 /* attention_call.h - calls of the public attention operator for its tests: memory of exactly the size that a call
- * may touch, random operands, every option and every pair of options, and comparison with the formula.  Include
- * after base/context.h and cmocka.h. */
+ * may touch, random operands, contexts and caches, every option and every pair of options.  What they must give:
+ * attention_expect.h. */
 #ifndef UNIT_ATTENTION_CALL_H
 #define UNIT_ATTENTION_CALL_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "alibi/attention.h"
+#include "base/context.h"
+
+#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
 #include "unit/attention_formula.h"
 
@@ -64,6 +73,9 @@ typedef struct call {
 static char call_name[256] = "";
 static alibi_error call_error;
 
+/* Of all calls; call_setup makes it. */
+static alibi_context *context;
+
 /* ---- memory and numbers ---- */
 
 enum { CALL_BLOCKS_MAX = 4096 };
@@ -106,6 +118,22 @@ static inline void *call_copy(const void *from, size_t count, size_t size)
   void *copy = call_memory(count, size);
   if (count) memcpy(copy, from, count * size);
   return copy;
+}
+
+/* Owned by a call, const to the library. */
+static inline float *call_floats(const float *x)
+{
+  return (float *)(uintptr_t)x;
+}
+
+static inline double *call_doubles(const double *x)
+{
+  return (double *)(uintptr_t)x;
+}
+
+static inline int64_t *call_integers(const int64_t *x)
+{
+  return (int64_t *)(uintptr_t)x;
 }
 
 /* ---- a call ---- */
@@ -337,115 +365,130 @@ static inline call *call_new(const call_options *o)
   return c;
 }
 
-static inline alibi_context *call_context(const char *isa, int threads)
+/* Rows from .. to-1: no numbers. */
+static inline void call_spoil(const call_tensor *t, int64_t from, int64_t to)
 {
-  alibi_context *context;
+  static const float bad[] = {NAN, INFINITY, -INFINITY};
+  for (int64_t r = from; r < to; r++)
+    for (int h = 0; h < t->heads; h++)
+      for (int c = 0; c < t->size; c++) call_at(t, r, h)[c] = bad[(r + h + c) % 3];
+}
+
+/* A call all of whose rows except from .. to-1 are spoilt. */
+static inline call *call_new_spoilt_around(const call_options *o, int64_t from, int64_t to)
+{
+  call *c = call_new(o);
+  const call_tensor *all[] = {&c->q, &c->k, &c->v, &c->dout};
+  for (int i = 0; i < 4; i++) {
+    call_spoil(all[i], 0, from);
+    call_spoil(all[i], to, all[i]->rows);
+  }
+  return c;
+}
+
+/* ---- running ---- */
+
+/* NULL where the machine has no such instruction set. */
+static inline alibi_context *call_try_context(const char *isa, int threads)
+{
+  alibi_context *made;
   alibi_context_options options;
   alibi_context_options_init(&options);
   options.threads = threads;
   options.isa = isa;
-  if (alibi_context_new(&options, &context, &call_error) != ALIBI_OK) fail_msg("%s", call_error.message);
-  threads_share_all_work(context);
-  return context;
+  if (alibi_context_new(&options, &made, &call_error) != ALIBI_OK) return NULL;
+  threads_share_all_work(made);
+  return made;
+}
+
+static inline alibi_context *call_context(int threads)
+{
+  alibi_context *made = call_try_context(NULL, threads);
+  if (!made) fail_msg("%s", call_error.message);
+  return made;
+}
+
+static inline int call_setup(void **unused)
+{
+  (void)unused;
+  context = call_context(2);
+  return 0;
+}
+
+static inline int call_teardown(void **unused)
+{
+  (void)unused;
+  alibi_context_free(context);
+  return 0;
 }
 
 /* The reference kernels visit everything. */
-static inline bool call_skips(const alibi_context *context)
+static inline bool call_skips(void)
 {
   return strcmp(alibi_context_isa(context), "reference") != 0;
 }
 
-static inline void call_forward(alibi_context *context, call *c)
+static inline void call_ok(const char *what, alibi_status found)
 {
-  if (alibi_attention_forward(context, &c->a, NULL, 0, &call_error) != ALIBI_OK)
-    fail_msg("%s: forward: %s", call_name, call_error.message);
+  if (found != ALIBI_OK) fail_msg("%s: %s: %s", call_name, what, call_error.message);
 }
 
-static inline void call_backward(alibi_context *context, call *c)
+static inline void call_forward(call *c)
 {
-  if (alibi_attention_backward(context, &c->a, &c->g, NULL, 0, &call_error) != ALIBI_OK)
-    fail_msg("%s: backward: %s", call_name, call_error.message);
+  call_ok("forward", alibi_attention_forward(context, &c->a, NULL, 0, &call_error));
 }
 
-/* ---- comparison ---- */
-
-static inline void call_close(const char *what, int64_t row, int head, int channel, double found, double expected,
-                              double slack)
+static inline void call_backward(call *c)
 {
-  if (fabs(found - expected) <= slack || found == expected) return;
-  fail_msg("%s: %s, row %lld, head %d, channel %d: expected %.9g, found %.9g, off by %.3g, allowed %.3g",
-           call_name, what, (long long)row, head, channel, expected, found, fabs(found - expected), slack);
+  call_ok("backward", alibi_attention_backward(context, &c->a, &c->g, NULL, 0, &call_error));
 }
 
-/* `before`: a copy of the buffer to which the numbers were added, or NULL: they stand for themselves. */
-static inline void call_expect(const char *what, const call_tensor *t, const float *before,
-                               const formula_numbers *n, double extra)
+/* What decoding does not use is spoilt. */
+static inline void call_decode(call *c, alibi_cache *const *caches)
 {
-  for (int64_t r = 0; r < t->rows; r++)
-    for (int h = 0; h < t->heads; h++)
-      for (int c = 0; c < t->size; c++) {
-        size_t at = (size_t)((r * t->heads + h) * t->size + c);
-        const float *found = call_at(t, r, h) + c;
-        double there = before ? (double)before[found - t->buffer] : 0;
-        call_close(what, r, h, c, (double)*found, there + n->value[at],
-                   n->slack[at] + extra + 4 * formula_eps * (fabs(there) + fabs(n->value[at])) + FLT_MIN);
-      }
+  alibi_attention *a = &c->a;
+  a->keys = 0;
+  a->k = a->v = (alibi_heads){NULL, 0, 0};
+  a->key_starts = a->query_positions = a->key_positions = NULL;
+  call_ok("decode", alibi_attention_decode(context, a, caches, NULL, 0, &call_error));
 }
 
-/* [rows, columns] without gaps. */
-static inline void call_expect_row(const char *what, const float *found, const float *before,
-                                   const formula_numbers *n, int columns)
+static inline alibi_cache *call_cache(const call *c, int64_t capacity)
 {
-  for (size_t i = 0; i < n->count; i++) {
-    double there = before ? (double)before[i] : 0;
-    call_close(what, (int64_t)i / columns, (int)((int64_t)i % columns), 0, (double)found[i], there + n->value[i],
-               n->slack[i] + 16 * formula_eps * (fabs(there) + fabs(n->value[i])) + FLT_MIN);
+  alibi_cache *cache = NULL;
+  call_ok("a cache", alibi_cache_new(context, c->k.heads, c->k.size, capacity, &cache, &call_error));
+  assert_int_equal(alibi_cache_length(cache), 0);
+  return cache;
+}
+
+/* Keys from .. to-1 of a call, so many at a time. */
+static inline void call_cache_fill(alibi_cache *cache, const call *c, int64_t from, int64_t to, int64_t chunk)
+{
+  bool plain = c->options.layout == LAYOUT_PLAIN;
+  while (from < to) {
+    int64_t count = to - from < chunk ? to - from : chunk, length = alibi_cache_length(cache);
+    alibi_heads k = call_in(&c->k, plain), v = call_in(&c->v, plain);
+    k.data = call_at(&c->k, from, 0);
+    v.data = call_at(&c->v, from, 0);
+    call_ok("append", alibi_cache_append(cache, &k, &v, count, &call_error));
+    assert_int_equal(alibi_cache_length(cache), length + count);
+    from += count;
   }
 }
 
-static inline void call_same(const char *what, const void *found, const void *expected, size_t bytes)
+/* A cache for each sequence, with room for `spare` keys more (at least for one). */
+static inline void call_caches(const call *c, int64_t spare, int64_t chunk, alibi_cache **caches)
 {
-  const unsigned char *x = found, *y = expected;
-  for (size_t i = 0; i < bytes; i++)
-    if (x[i] != y[i])
-      fail_msg("%s: %s: expected the same bits, word %zu of %zu differs", call_name, what, i / 4, bytes / 4);
+  for (int64_t n = 0; n < formula_sequences(&c->a); n++) {
+    int64_t from = formula_key_start(&c->a, n), to = formula_key_start(&c->a, n + 1);
+    caches[n] = call_cache(c, to - from + spare + (to == from && spare == 0));
+    call_cache_fill(caches[n], c, from, to, chunk);
+  }
 }
 
-/* Rows 0 .. rows-1 of one tensor and rows from .. of another hold the same bits. */
-static inline void call_same_rows(const char *what, const call_tensor *found, int64_t from,
-                                  const call_tensor *expected, int64_t expected_from, int64_t rows)
+static inline void call_caches_free(int64_t count, alibi_cache *const *caches)
 {
-  for (int64_t r = 0; r < rows; r++)
-    for (int h = 0; h < found->heads; h++)
-      for (int c = 0; c < found->size; c++) {
-        const float *x = call_at(found, from + r, h) + c, *y = call_at(expected, expected_from + r, h) + c;
-        if (memcmp(x, y, sizeof *x) != 0)
-          fail_msg("%s: %s, row %lld, head %d, channel %d: expected the bits of %a, found %a", call_name, what,
-                   (long long)(from + r), h, c, (double)*y, (double)*x);
-      }
-}
-
-/* What lies between the rows of a tensor is as it was. */
-static inline void call_expect_gaps(const char *what, const call_tensor *t, const float *before)
-{
-  if (!t->alone) return;
-  unsigned char *inside = calloc(t->floats + 1, 1);
-  assert_non_null(inside);
-  for (int64_t r = 0; r < t->rows; r++)
-    for (int h = 0; h < t->heads; h++) memset(inside + (call_at(t, r, h) - t->buffer), 1, (size_t)t->size);
-  for (size_t i = 0; i < t->floats; i++)
-    if (!inside[i] && memcmp(t->buffer + i, before + i, sizeof *before) != 0)
-      fail_msg("%s: %s: float %zu lies between the rows and was written", call_name, what, i);
-  free(inside);
-}
-
-static inline double call_largest(const call_tensor *t)
-{
-  double largest = 0;
-  for (int64_t r = 0; r < t->rows; r++)
-    for (int h = 0; h < t->heads; h++)
-      for (int c = 0; c < t->size; c++) largest = fmax(largest, fabs((double)call_at(t, r, h)[c]));
-  return largest;
+  for (int64_t n = 0; n < count; n++) alibi_cache_free(caches[n]);
 }
 
 /* The same queries with keys enough before them that some may be skipped. */
@@ -476,6 +519,7 @@ static inline call_options call_stretched(const call_options *o, double toleranc
 
 static const int64_t call_lengths[] = {70, 1, 64, 5}, call_other_lengths[] = {0, 70, 30, 0, 66},
                      call_key_lengths[] = {9, 40, 0, 0, 130};
+static const int64_t call_documents[] = {330, 1, 400, 64}; /* long enough to skip in */
 static const double call_steep[] = {8, 2, 0.5, 0, 3, 1, -0.01, 0.125};
 
 typedef struct call_option {
@@ -547,12 +591,13 @@ static const call_option call_every_option[] = {
     {"fused", 9, call_set_fused},
 };
 
+enum { CALL_OPTIONS = sizeof call_every_option / sizeof call_every_option[0] };
+
 /* Each option alone and with each other one, on top of `base`. */
 static inline void call_for_every_pair(call_options base, void (*check)(const call_options *o))
 {
-  size_t count = sizeof call_every_option / sizeof call_every_option[0];
-  for (size_t i = 0; i < count; i++)
-    for (size_t j = i + 1; j < count; j++) {
+  for (size_t i = 0; i < CALL_OPTIONS; i++)
+    for (size_t j = i + 1; j < CALL_OPTIONS; j++) {
       const call_option *x = &call_every_option[i], *y = &call_every_option[j];
       if (x->group == y->group) continue;
       call_options o = base;
@@ -563,6 +608,39 @@ static inline void call_for_every_pair(call_options base, void (*check)(const ca
       check(&o);
       call_free_all();
     }
+}
+
+/* With a context of each instruction set that the machine has. */
+static inline void call_on_every_isa(void (*check)(const char *isa))
+{
+  static const char *const names[] = {"reference", "baseline", "avx2", "avx512", "neon"};
+  alibi_context *mine = context;
+  size_t tried = 0;
+  for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+    context = call_try_context(names[n], 2);
+    if (!context) continue;
+    tried++;
+    check(names[n]);
+    alibi_context_free(context);
+  }
+  context = mine;
+  assert_true(tried >= 2);
+}
+
+/* Each option alone, in a small call. */
+static inline void call_for_every_option(const char *isa, void (*check)(const call_options *o))
+{
+  for (size_t i = 0; i < CALL_OPTIONS; i++) {
+    call_options o = call_defaults();
+    o.seed = i;
+    o.size = i % 2 ? 17 : 32;
+    o.heads = 2;
+    o.queries = o.keys = 80;
+    call_every_option[i].set(&o);
+    snprintf(call_name, sizeof call_name, "%s, %s", isa, call_every_option[i].name);
+    check(&o);
+    call_free_all();
+  }
 }
 
 #endif

@@ -331,10 +331,12 @@ static inline void formula_run(const alibi_attention *a, formula *f)
   free(pairs);
 }
 
-/* A formula with nothing asked. */
-static inline formula formula_of(const alibi_heads *dout, const int32_t *visited)
+/* Without a nudge. */
+static inline formula formula_of(const alibi_attention *a, const alibi_heads *dout, const int32_t *visited)
 {
-  return (formula){.dout = dout, .visited = visited, .nudged_row = -1};
+  formula f = {.dout = dout, .visited = visited, .nudged_row = -1};
+  formula_run(a, &f);
+  return f;
 }
 
 /* Sum of out * dout with `nudge` added at one place: what the gradients are the gradients of. */

@@ -3,7 +3,7 @@
 #ifndef UNIT_ATTENTION_REFUSAL_H
 #define UNIT_ATTENTION_REFUSAL_H
 
-#include "unit/attention_call.h"
+#include "unit/attention_expect.h"
 
 /* 4 heads of 9 floats, 140 queries on 140 keys: what the strides below are about. */
 static inline call_options input_defaults(void)

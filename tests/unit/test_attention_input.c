@@ -1,19 +1,7 @@
 /* Bad input of the public attention operator: each is ALIBI_INVALID and one sentence that names the field, what
  * was expected and what was found, before anything is written; never a crash. */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "alibi/attention.h"
-#include "base/context.h"
-
-#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
-
 #include "unit/attention_refusal.h"
-
-static alibi_context *context;
 
 /* ---- faults of a call ---- */
 
@@ -39,10 +27,9 @@ typedef struct fault {
     __VA_ARGS__                                                                                                   \
   }
 
-/* Owned by the call, const to the library. */
-#define STARTS(which) ((int64_t *)(uintptr_t)c->a.which)
-#define NUMBERS(which) ((float *)(uintptr_t)c->a.which)
-#define SLOPES ((double *)(uintptr_t)c->a.bias.slopes)
+#define STARTS(which) call_integers(c->a.which)
+#define NUMBERS(which) call_floats(c->a.which)
+#define SLOPES call_doubles(c->a.bias.slopes)
 
 FAULT(size_0, c->a.size = 0;)
 FAULT(size_odd, c->a.size = sizeof c->a - 3;)
@@ -384,7 +371,7 @@ static void bad_forward(const fault *f)
 static void bad_backward(const fault *f)
 {
   call *c = call_of(f);
-  call_forward(context, c);
+  call_forward(c);
   snapshot s = snapshot_of(c);
   alibi_error error = {ALIBI_OK, ""};
   f->make(c);
@@ -403,14 +390,7 @@ static void bad_decode(const fault *f)
   alibi_cache *caches[4] = {NULL};
   alibi_error error = {ALIBI_OK, ""};
   int64_t sequences = formula_sequences(&c->a);
-  for (int64_t n = 0; n < sequences; n++) {
-    int64_t from = formula_key_start(&c->a, n), count = formula_key_start(&c->a, n + 1) - from;
-    alibi_heads k = c->a.k, v = c->a.v;
-    k.data = call_at(&c->k, from, 0);
-    v.data = call_at(&c->v, from, 0);
-    assert_int_equal(alibi_cache_new(context, c->k.heads, c->k.size, count, &caches[n], &error), ALIBI_OK);
-    assert_int_equal(alibi_cache_append(caches[n], &k, &v, count, &error), ALIBI_OK);
-  }
+  call_caches(c, 0, c->a.keys, caches);
   f->make(c);
   expect_invalid("decode", alibi_attention_decode(context, &c->a, caches, NULL, 0, &error), &error, f->says);
   assert_int_equal(alibi_attention_decode(context, &c->a, caches, NULL, 0, NULL), ALIBI_INVALID);
@@ -418,7 +398,7 @@ static void bad_decode(const fault *f)
   size_t bytes = 0;
   alibi_status scratch = alibi_attention_decode_scratch(context, &c->a, caches, &bytes, &error);
   assert_true(scratch == ALIBI_OK || scratch == ALIBI_INVALID);
-  for (int64_t n = 0; n < sequences; n++) alibi_cache_free(caches[n]);
+  call_caches_free(sequences, caches);
 }
 
 static void for_every_fault(int where, void (*check)(const fault *f))
@@ -480,7 +460,7 @@ static void positions_fall_within_a_document_only(void **unused)
   call_set_packed(&o);
   call *c = call_new(&o);
   for (int64_t r = 0; r < 70; r++) STARTS(key_positions)[r] += 1000;
-  call_forward(context, c);
+  call_forward(c);
   fault_positions_fall_in_packed(c);
   alibi_error error = {ALIBI_OK, ""};
   expect_invalid("forward", alibi_attention_forward(context, &c->a, NULL, 0, &error), &error, "key_positions");
@@ -495,12 +475,11 @@ static void nothing_at_all(void **unused)
   call_options o = input_defaults();
   call *c = call_new(&o);
   alibi_error e;
-  alibi_cache *cache = NULL;
   size_t bytes = 0;
   strcpy(call_name, "NULL");
-  call_forward(context, c);
-  assert_int_equal(alibi_cache_new(context, 4, 9, 10, &cache, &e), ALIBI_OK);
-  assert_int_equal(alibi_cache_append(cache, &c->a.k, &c->a.v, 10, &e), ALIBI_OK);
+  call_forward(c);
+  alibi_cache *cache = call_cache(c, 10);
+  call_cache_fill(cache, c, 0, 10, 10);
   expect_invalid("forward", alibi_attention_forward(NULL, &c->a, NULL, 0, &e), &e, "context");
   expect_invalid("forward", alibi_attention_forward(context, NULL, NULL, 0, &e), &e, "attention");
   expect_invalid("backward", alibi_attention_backward(NULL, &c->a, &c->g, NULL, 0, &e), &e, "context");
@@ -534,12 +513,12 @@ static void structs_of_other_versions(void **unused)
   call_options o = input_defaults();
   call *plain = call_new(&o), *c = call_new(&o);
   strcpy(call_name, "versions");
-  call_forward(context, plain);
+  call_forward(plain);
   longer.a = c->a;
   longer.a.size = sizeof longer;
   longer.beyond = 0;
   assert_int_equal(alibi_attention_forward(context, &longer.a, NULL, 0, &call_error), ALIBI_OK);
-  call_same("out", c->out.buffer, plain->out.buffer, plain->out.floats * sizeof(float));
+  call_same_tensor("out", &c->out, &plain->out);
   longer.beyond = 1;
   assert_int_equal(alibi_attention_forward(context, &longer.a, NULL, 0, &call_error), ALIBI_INVALID);
   spoil_report(c);
@@ -561,7 +540,7 @@ static void reports_of_other_versions(void **unused)
   call_options o = input_defaults();
   call *c = call_new(&o);
   strcpy(call_name, "reports");
-  call_forward(context, c);
+  call_forward(c);
   for (size_t size = sizeof(size_t); size <= sizeof given; size += sizeof(size_t)) {
     size_t written = size < sizeof c->report ? size : sizeof c->report;
     memset(&given, 0x5a, sizeof given);
@@ -570,7 +549,7 @@ static void reports_of_other_versions(void **unused)
     memcpy(expected + sizeof size, (char *)&c->report + sizeof size, written - sizeof size);
     call *again = call_new(&o);
     again->a.report = &given.known;
-    call_forward(context, again);
+    call_forward(again);
     call_same("a report", &given, expected, sizeof given);
   }
   static const size_t absurd[] = {0, 1, sizeof(alibi_attention_report) - 4, 1 << 20, SIZE_MAX};
@@ -582,7 +561,7 @@ static void reports_of_other_versions(void **unused)
     expect_invalid("forward", alibi_attention_forward(context, &c->a, NULL, 0, &e), &e, "alibi_attention_report");
     expect_nothing_written(&s);
   }
-  call_backward(context, c); /* which writes none */
+  call_backward(c); /* which writes none */
   call_free_all();
 }
 
@@ -647,7 +626,7 @@ static void positions_as_far_apart_as_can_be(void **unused)
       STARTS(key_positions)[69] = INT64_MAX - 1;
       alibi_status found = alibi_attention_forward(context, &c->a, NULL, 0, &call_error);
       assert_true(found == ALIBI_OK || found == ALIBI_INVALID);
-      if (found == ALIBI_OK) call_backward(context, c);
+      if (found == ALIBI_OK) call_backward(c);
       call_free_all();
     }
 }
@@ -659,34 +638,20 @@ static void fields_of_other_biases_may_hold_anything(void **unused)
   call_options o = input_defaults();
   call *plain = call_new(&o);
   strcpy(call_name, "fields of other biases");
-  call_forward(context, plain);
-  call_backward(context, plain);
+  call_forward(plain);
+  call_backward(plain);
   static const int64_t odd[] = {INT64_MIN, INT64_MAX, -1};
   for (size_t n = 0; n < sizeof odd / sizeof odd[0]; n++) {
     call *c = call_new(&o);
     c->a.bias.lowest = odd[n];
     c->a.bias.distances = odd[2 - n];
     c->a.bias.added = c->a.bias.factor = c->a.bias.offsets = plain->q.buffer;
-    call_forward(context, c);
-    call_backward(context, c);
-    call_same("out", c->out.buffer, plain->out.buffer, plain->out.floats * sizeof(float));
-    call_same("dk", c->dk.buffer, plain->dk.buffer, plain->dk.floats * sizeof(float));
+    call_forward(c);
+    call_backward(c);
+    call_same_tensor("out", &c->out, &plain->out);
+    call_same_tensor("dk", &c->dk, &plain->dk);
   }
   call_free_all();
-}
-
-static int setup(void **unused)
-{
-  (void)unused;
-  context = call_context(NULL, 2);
-  return 0;
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  alibi_context_free(context);
-  return 0;
 }
 
 int main(void)
@@ -704,5 +669,5 @@ int main(void)
       cmocka_unit_test(positions_as_far_apart_as_can_be),
       cmocka_unit_test(fields_of_other_biases_may_hold_anything),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, call_setup, call_teardown);
 }

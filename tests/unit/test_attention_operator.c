@@ -1,58 +1,26 @@
 /* The public attention operator, forward: every option and every pair of options against the formula, what a call
  * reports, what it must not read, and the promises about bits.  Its decoding: test_attention_decode.c; its
  * gradients: tests/gradient/test_attention_gradients.c; bad input: test_attention_input.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit/attention_expect.h"
 
-#include "alibi/attention.h"
-#include "base/context.h"
-
-#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
-
-#include "unit/attention_call.h"
-
-static alibi_context *context;
 static int64_t pairs_skipped;
 
 /* ---- the formula ---- */
-
-static void expect_report(const call *c, const formula *f)
-{
-  const alibi_attention_report *r = &c->report;
-  if (r->pairs_visible != f->pairs_visible)
-    fail_msg("%s: expected %lld visible pairs, found %lld", call_name, (long long)f->pairs_visible,
-             (long long)r->pairs_visible);
-  if (r->pairs_visited != f->pairs_visited)
-    fail_msg("%s: expected %lld visited pairs, found %lld", call_name, (long long)f->pairs_visited,
-             (long long)r->pairs_visited);
-  assert_true(r->blocks_visited <= r->blocks_visible);
-  assert_true((r->blocks_visible == 0) == (r->pairs_visible == 0));
-  assert_true((r->blocks_visited == 0) == (r->pairs_visited == 0));
-  assert_true(r->bound == 2 * r->skipped);
-  if (f->unvisited > r->skipped)
-    fail_msg("%s: a share of %g of a row was not visited, reported %g", call_name, f->unvisited, r->skipped);
-  assert_true(r->skipped <= c->a.tolerance * (1 + 1e-6));
-}
 
 /* What a row visited is exactly what it shows, and the bound holds. */
 static void skipping_is_the_formula(const call_options *o)
 {
   call *c = call_new(o);
-  call_forward(context, c);
-  formula visited = formula_of(NULL, c->a.visited), all = formula_of(NULL, NULL);
-  formula_run(&c->a, &visited);
-  call_expect("out", &c->out, NULL, &visited.out, 0);
-  call_expect_row("lse", c->a.lse, NULL, &visited.lse, o->heads);
-  expect_report(c, &visited);
-  pairs_skipped += visited.pairs_visible - visited.pairs_visited;
-  if (o->seed % 4 == 0) {
-    formula_run(&c->a, &all);
-    call_expect("out with skipping", &c->out, NULL, &all.out, c->report.bound * call_largest(&c->v));
-  }
-  formula_free(&visited);
-  formula_free(&all);
+  call_forward(c);
+  formula f = formula_of(&c->a, NULL, c->a.visited);
+  call_expect_outputs(c, &f, 0);
+  call_expect_report(c, &f);
+  pairs_skipped += f.pairs_visible - f.pairs_visited;
+  formula_free(&f);
+  if (o->seed % 4 != 0) return;
+  f = formula_of(&c->a, NULL, NULL);
+  call_expect("out with skipping", &c->out, NULL, &f.out, c->report.bound * call_largest(&c->v));
+  formula_free(&f);
 }
 
 /* Dense, then with skipping. */
@@ -60,23 +28,20 @@ static void forward_is_the_formula(const call_options *o)
 {
   call *dense = call_new(o);
   float *before = call_copy(dense->out.buffer, dense->out.floats, sizeof *before);
-  formula all = formula_of(NULL, NULL);
-  call_forward(context, dense);
-  formula_run(&dense->a, &all);
-  call_expect("out", &dense->out, NULL, &all.out, 0);
-  call_expect_row("lse", dense->a.lse, NULL, &all.lse, o->heads);
+  call_forward(dense);
+  formula all = formula_of(&dense->a, NULL, NULL);
+  call_expect_outputs(dense, &all, 0);
   call_expect_gaps("out", &dense->out, before);
-  expect_report(dense, &all);
+  call_expect_report(dense, &all);
   assert_true(dense->report.skipped == 0 && dense->report.bound == 0);
   assert_int_equal(dense->report.blocks_visited, dense->report.blocks_visible);
   formula_free(&all);
   if (o->seed % 4 == 0) {
-    all = formula_of(NULL, dense->a.visited);
-    formula_run(&dense->a, &all);
+    all = formula_of(&dense->a, NULL, dense->a.visited);
     assert_true(all.unvisited == 0);
     formula_free(&all);
   }
-  if (!call_skips(context)) return;
+  if (!call_skips()) return;
   call_options longer = call_stretched(o, o->seed % 2 ? ALIBI_TOLERANCE : 1e-3);
   skipping_is_the_formula(&longer);
 }
@@ -86,7 +51,7 @@ static void every_pair_of_options(void **unused)
   (void)unused;
   pairs_skipped = 0;
   call_for_every_pair(call_defaults(), forward_is_the_formula);
-  assert_true(pairs_skipped > 0 || !call_skips(context));
+  assert_true(pairs_skipped > 0 || !call_skips());
 }
 
 static void three_and_more_options(void **unused)
@@ -94,12 +59,11 @@ static void three_and_more_options(void **unused)
   (void)unused;
   for (uint64_t seed = 0; seed < 40; seed++) {
     call_options o = call_defaults();
-    size_t count = sizeof call_every_option / sizeof call_every_option[0];
     bool taken[16] = {false};
     o.seed = 5000 + seed;
     strcpy(call_name, "options");
     for (uint64_t n = 0; n < 6; n++) {
-      const call_option *option = &call_every_option[(size_t)(call_uniform(seed, n) * (double)count)];
+      const call_option *option = &call_every_option[(size_t)(call_uniform(seed, n) * CALL_OPTIONS)];
       if (taken[option->group]) continue;
       taken[option->group] = true;
       option->set(&o);
@@ -128,33 +92,15 @@ static void every_head_size(void **unused)
   }
 }
 
+static void every_option_on(const char *isa)
+{
+  call_for_every_option(isa, forward_is_the_formula);
+}
+
 static void every_instruction_set(void **unused)
 {
   (void)unused;
-  static const char *const names[] = {"reference", "baseline", "avx2", "avx512", "neon"};
-  alibi_context *mine = context;
-  size_t tried = 0;
-  for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
-    alibi_context_options options;
-    alibi_context_options_init(&options);
-    options.isa = names[n];
-    if (alibi_context_new(&options, &context, NULL) != ALIBI_OK) continue;
-    tried++;
-    for (size_t i = 0; i < sizeof call_every_option / sizeof call_every_option[0]; i++) {
-      call_options o = call_defaults();
-      o.seed = i;
-      o.size = i % 2 ? 17 : 32;
-      o.heads = 2;
-      o.queries = o.keys = 80;
-      call_every_option[i].set(&o);
-      snprintf(call_name, sizeof call_name, "%s, %s", names[n], call_every_option[i].name);
-      forward_is_the_formula(&o);
-      call_free_all();
-    }
-    alibi_context_free(context);
-  }
-  context = mine;
-  assert_true(tried >= 2);
+  call_on_every_isa(every_option_on);
 }
 
 /* ---- rows without keys ---- */
@@ -188,14 +134,14 @@ static void rows_without_keys_are_zero(void **unused)
       o.keys = 70;
       call *c = call_new(&o);
       for (int channel = 0; channel < o.size; channel++) call_at(&c->q, 79, 3)[channel] = NAN;
-      call_forward(context, c);
+      call_forward(c);
       expect_nothing_seen(c, 0, 80);
       assert_true(isfinite(c->a.lse[80 * o.heads]));
 
       o.keys = 0;
       o.both_sides = true;
       c = call_new(&o);
-      call_forward(context, c);
+      call_forward(c);
       expect_nothing_seen(c, 0, 150);
       assert_int_equal(c->report.pairs_visible, 0);
       assert_true(c->report.skipped == 0);
@@ -203,19 +149,19 @@ static void rows_without_keys_are_zero(void **unused)
       o.queries = 0;
       o.keys = 70;
       c = call_new(&o);
-      call_forward(context, c);
+      call_forward(c);
       assert_int_equal(c->report.blocks_visible, 0);
 
       static const int64_t none[] = {0, 0, 0};
       o.sequences = 3;
       o.query_lengths = o.key_lengths = none;
       c = call_new(&o);
-      call_forward(context, c);
+      call_forward(c);
 
       static const int64_t some[] = {0, 30, 0};
       o.query_lengths = some;
       c = call_new(&o);
-      call_forward(context, c);
+      call_forward(c);
       expect_nothing_seen(c, 0, 30);
       call_free_all();
     }
@@ -226,7 +172,6 @@ static void rows_without_keys_are_zero(void **unused)
 /* NaN and infinities in the cells of keys that no query sees. */
 static int64_t spoil_unseen(call *c)
 {
-  static const float bad[] = {NAN, INFINITY, -INFINITY};
   alibi_attention *a = &c->a;
   int64_t spoiled = 0;
   for (int64_t n = 0; n < formula_sequences(a); n++)
@@ -236,11 +181,8 @@ static int64_t spoil_unseen(call *c)
         seen = seen || formula_sees(a, formula_distance(a, n, i, j));
       if (seen) continue;
       spoiled++;
-      for (int g = 0; g < c->k.heads; g++)
-        for (int channel = 0; channel < c->k.size; channel++) {
-          call_at(&c->k, j, g)[channel] = bad[(j + g) % 3];
-          call_at(&c->v, j, g)[channel] = bad[(j + channel) % 3];
-        }
+      call_spoil(&c->k, j, j + 1);
+      call_spoil(&c->v, j, j + 1);
     }
   return spoiled;
 }
@@ -251,15 +193,15 @@ static void unseen_cells(const call_options *o, bool expect_some)
   call *clean = call_new(o), *spoiled = call_new(o);
   int64_t count = spoil_unseen(spoiled);
   assert_true(!expect_some || count > 0);
-  call_forward(context, clean);
-  call_forward(context, spoiled);
-  call_same("out", spoiled->out.buffer, clean->out.buffer, clean->out.floats * sizeof(float));
-  call_same("lse", spoiled->a.lse, clean->a.lse, (size_t)(clean->a.queries * o->heads) * sizeof(float));
+  call_forward(clean);
+  call_forward(spoiled);
+  call_same_tensor("out", &spoiled->out, &clean->out);
+  call_same_lse(spoiled, clean, clean->a.queries);
   clean = call_new(&skipping);
   spoiled = call_new(&skipping);
   spoil_unseen(spoiled);
-  call_forward(context, clean);
-  call_forward(context, spoiled);
+  call_forward(clean);
+  call_forward(spoiled);
   double largest = call_largest(&clean->out), bound = clean->report.bound + spoiled->report.bound + 1e-5;
   for (int64_t r = 0; r < clean->a.queries; r++)
     for (int h = 0; h < o->heads; h++) {
@@ -309,16 +251,14 @@ static void later_keys_leave_earlier_rows_alone(void **unused)
       o.queries = o.keys = 400;
       call *clean = call_new(&o), *spoiled = call_new(&o);
       for (int h = 0; h < o.heads; h++) call_at(&spoiled->k, key, h)[2] = call_at(&spoiled->v, key, h)[4] = NAN;
-      call_forward(context, clean);
-      call_forward(context, spoiled);
+      call_forward(clean);
+      call_forward(spoiled);
       call_same_rows("out", &spoiled->out, 0, &clean->out, 0, key);
-      call_same("lse", spoiled->a.lse, clean->a.lse, (size_t)(key * o.heads) * sizeof(float));
+      call_same_lse(spoiled, clean, key);
       assert_true(isnan(call_at(&spoiled->out, key, 0)[4]));
       call_free_all();
     }
 }
-
-static const int64_t long_lengths[] = {330, 1, 400, 64};
 
 static void another_document_is_never_read(void **unused)
 {
@@ -328,20 +268,16 @@ static void another_document_is_never_read(void **unused)
       call_options o = call_defaults();
       snprintf(call_name, sizeof call_name, "bias %d, document %d", kind, n);
       o.sequences = 4;
-      o.query_lengths = o.key_lengths = long_lengths;
+      o.query_lengths = o.key_lengths = call_documents;
       o.bias = (alibi_bias_kind)kind;
       o.both_sides = n % 2;
       o.slopes = call_steep;
       o.tolerance = ALIBI_TOLERANCE;
-      call *clean = call_new(&o), *spoiled = call_new(&o);
+      call *clean = call_new(&o);
       int64_t from = clean->a.key_starts[n], to = clean->a.key_starts[n + 1];
-      for (int64_t r = 0; r < clean->a.keys; r++)
-        for (int h = 0; h < o.heads && (r < from || r >= to); h++)
-          for (int channel = 0; channel < o.size; channel++)
-            call_at(&spoiled->q, r, h)[channel] = call_at(&spoiled->k, r, h)[channel] =
-                call_at(&spoiled->v, r, h)[channel] = NAN;
-      call_forward(context, clean);
-      call_forward(context, spoiled);
+      call *spoiled = call_new_spoilt_around(&o, from, to);
+      call_forward(clean);
+      call_forward(spoiled);
       call_same_rows("out", &spoiled->out, from, &clean->out, from, to - from);
       call_same("lse", spoiled->a.lse + from * o.heads, clean->a.lse + from * o.heads,
                 (size_t)((to - from) * o.heads) * sizeof(float));
@@ -374,7 +310,7 @@ static void run_part(call *c, const call *whole, int64_t from, int64_t count, in
   a->lse = NULL;
   a->visited = NULL;
   a->report = NULL;
-  call_forward(context, c);
+  call_forward(c);
 }
 
 static void a_row_has_the_same_bits_in_any_company(void **unused)
@@ -391,7 +327,7 @@ static void a_row_has_the_same_bits_in_any_company(void **unused)
         o.window = variant == 1 ? 77 : 0;
         o.both_sides = variant == 2;
         call *whole = call_new(&o), *c = call_new(&o);
-        call_forward(context, whole);
+        call_forward(whole);
         for (int64_t from = 0; from < o.queries; from += chunks[s] == 1 ? 13 : chunks[s]) {
           int64_t count = o.queries - from < chunks[s] ? o.queries - from : chunks[s];
           run_part(c, whole, from, count, o.both_sides ? o.keys : from + count);
@@ -413,7 +349,7 @@ static void packed_documents_have_the_bits_of_one_by_one(void **unused)
       o.query_lengths = o.key_lengths = lengths;
       o.both_sides = sides;
       call *packed = call_new(&o), *one = call_new(&o);
-      call_forward(context, packed);
+      call_forward(packed);
       for (int n = 0; n < 5; n++) {
         alibi_attention *a = &one->a;
         int64_t from = packed->a.query_starts[n];
@@ -428,7 +364,7 @@ static void packed_documents_have_the_bits_of_one_by_one(void **unused)
         a->out.data = call_at(&one->out, from, 0);
         a->lse = call_numbers((size_t)(lengths[n] * o.heads), 1, 1);
         a->visited = call_memory((size_t)(lengths[n] * o.heads * 2), sizeof(int32_t));
-        call_forward(context, one);
+        call_forward(one);
         call_same_rows("out", &one->out, from, &packed->out, from, lengths[n]);
         call_same("lse", a->lse, packed->a.lse + from * o.heads, (size_t)(lengths[n] * o.heads) * sizeof(float));
         call_same("visited", a->visited, packed->a.visited + from * o.heads * 2,
@@ -438,7 +374,27 @@ static void packed_documents_have_the_bits_of_one_by_one(void **unused)
     }
 }
 
-/* Whether the call makes the slopes or alibi_slopes did. */
+/* A call that makes its slopes makes those of alibi_slopes. */
+static void slopes_may_be_given(void **unused)
+{
+  (void)unused;
+  for (int rule = 0; rule < 2; rule++) {
+    call_options o = call_defaults();
+    double slopes[12];
+    snprintf(call_name, sizeof call_name, "rule %d", rule);
+    o.heads = 12;
+    o.rule = (alibi_slope_rule)rule;
+    call *made = call_new(&o);
+    call_ok("slopes", alibi_slopes(12, 8, o.rule, slopes, &call_error));
+    o.slopes = slopes;
+    call *given = call_new(&o);
+    call_forward(made);
+    call_forward(given);
+    call_same_outputs(given, made);
+    call_free_all();
+  }
+}
+
 static void a_slice_of_the_heads_has_the_bits_of_the_whole(void **unused)
 {
   (void)unused;
@@ -450,13 +406,7 @@ static void a_slice_of_the_heads_has_the_bits_of_the_whole(void **unused)
       o.rule = (alibi_slope_rule)rule;
       o.tolerance = ALIBI_TOLERANCE;
       call *whole = call_new(&o), *part = call_new(&o);
-      call_forward(context, whole);
-      double slopes[12];
-      assert_int_equal(alibi_slopes(heads, 8, o.rule, slopes, &call_error), ALIBI_OK);
-      o.slopes = slopes;
-      call *given = call_new(&o);
-      call_forward(context, given);
-      call_same("slopes given", given->out.buffer, whole->out.buffer, whole->out.floats * sizeof(float));
+      call_forward(whole);
       alibi_attention *a = &part->a;
       a->heads = 3;
       a->bias.total_heads = heads;
@@ -470,7 +420,7 @@ static void a_slice_of_the_heads_has_the_bits_of_the_whole(void **unused)
       a->v.data += 4 * o.size;
       a->out.data += 4 * o.size;
       float *untouched = call_copy(part->out.buffer, part->out.floats, sizeof(float));
-      call_forward(context, part);
+      call_forward(part);
       for (int64_t r = 0; r < a->queries; r++)
         for (int h = 0; h < heads; h++) {
           const float *found = call_at(&part->out, r, h);
@@ -494,13 +444,13 @@ static void only_distances_of_positions_count(void **unused)
     o.positions = true;
     o.window = kind == ALIBI_BIAS_NONE ? 50 : 0;
     call *here = call_new(&o);
-    call_forward(context, here);
+    call_forward(here);
     for (size_t s = 0; s < sizeof shifts / sizeof shifts[0]; s++) {
       snprintf(call_name, sizeof call_name, "bias %d, shift %lld", kind, (long long)shifts[s]);
       o.shift = shifts[s];
       call *there = call_new(&o);
-      call_forward(context, there);
-      call_same("out", there->out.buffer, here->out.buffer, here->out.floats * sizeof(float));
+      call_forward(there);
+      call_same_tensor("out", &there->out, &here->out);
     }
     call_free_all();
   }
@@ -528,11 +478,9 @@ static void positions_may_jump_within_a_block(void **unused)
         for (int64_t r = 0; r < 40; r++) queries[r] = r < 2 ? r : jumps[n] + 108 + r;
         c->a.query_positions = queries;
         c->a.key_positions = keys;
-        formula f = formula_of(NULL, NULL);
-        formula_run(&c->a, &f);
-        call_forward(context, c);
-        call_expect("out", &c->out, NULL, &f.out, 0);
-        call_expect_row("lse", c->a.lse, NULL, &f.lse, o.heads);
+        call_forward(c);
+        formula f = formula_of(&c->a, NULL, NULL);
+        call_expect_outputs(c, &f, 0);
         formula_free(&f);
         call_free_all();
       }
@@ -550,21 +498,21 @@ static void extreme_positions_and_windows(void **unused)
       o.queries = o.keys = 70;
       o.both_sides = sides;
       call *plain = call_new(&o), *c = call_new(&o);
-      call_forward(context, plain);
+      call_forward(plain);
       c->a.window = windows[w];
-      call_forward(context, c);
-      call_same("out", c->out.buffer, plain->out.buffer, plain->out.floats * sizeof(float));
+      call_forward(c);
+      call_same_tensor("out", &c->out, &plain->out);
       int64_t *top = call_memory(70, sizeof *top), *bottom = call_memory(70, sizeof *bottom);
       for (int64_t r = 0; r < 70; r++) {
         top[r] = FAR - 70 + r;
         bottom[r] = 1 - FAR + r;
       }
       c->a.query_positions = c->a.key_positions = top;
-      call_forward(context, c);
-      call_same("out at the top", c->out.buffer, plain->out.buffer, plain->out.floats * sizeof(float));
+      call_forward(c);
+      call_same_tensor("out at the top", &c->out, &plain->out);
       c->a.query_positions = c->a.key_positions = bottom;
-      call_forward(context, c);
-      call_same("out at the bottom", c->out.buffer, plain->out.buffer, plain->out.floats * sizeof(float));
+      call_forward(c);
+      call_same_tensor("out at the bottom", &c->out, &plain->out);
       call_free_all();
     }
 }
@@ -575,15 +523,15 @@ static void what_is_not_wanted_may_be_null(void **unused)
   call_options o = skipping_defaults(ALIBI_BIAS_SLOPE);
   call *all = call_new(&o), *little = call_new(&o);
   strcpy(call_name, "no lse, visited, report");
-  call_forward(context, all);
+  call_forward(all);
   little->a.lse = NULL;
   little->a.visited = NULL;
   little->a.report = NULL;
-  call_forward(context, little);
-  call_same("out", little->out.buffer, all->out.buffer, all->out.floats * sizeof(float));
+  call_forward(little);
+  call_same_tensor("out", &little->out, &all->out);
   little->a.kv_heads = o.heads; /* 0 said the same */
   if (alibi_attention_forward(context, &little->a, NULL, 0, NULL) != ALIBI_OK) fail_msg("no error struct");
-  call_same("out", little->out.buffer, all->out.buffer, all->out.floats * sizeof(float));
+  call_same_tensor("out", &little->out, &all->out);
   call_free_all();
 }
 
@@ -597,7 +545,7 @@ static void a_finite_bias_is_a_bias(void **unused)
   float *offsets = call_memory((size_t)(o.keys * o.heads), sizeof *offsets);
   for (int64_t e = 0; e < o.keys * o.heads; e++) offsets[e] = -1e30f;
   c->a.bias.offsets = offsets;
-  call_forward(context, c);
+  call_forward(c);
   for (int64_t r = 0; r < o.queries; r++)
     assert_true(c->a.lse[r * o.heads] < -9e29f && isfinite(c->a.lse[r * o.heads]));
   call_same("the first row", call_at(&c->out, 0, 1), call_at(&c->v, 0, 1), (size_t)o.size * sizeof(float));
@@ -619,14 +567,14 @@ static call *long_text(double tolerance, alibi_bias_kind kind, bool both_sides)
   o.size = 16;
   o.tolerance = tolerance;
   call *c = call_new(&o);
-  call_forward(context, c);
+  call_forward(c);
   return c;
 }
 
 static void a_long_text_is_not_visited_whole(void **unused)
 {
   (void)unused;
-  if (!call_skips(context)) return;
+  if (!call_skips()) return;
   for (int sides = 0; sides < 2; sides++)
     for (int kind = ALIBI_BIAS_SLOPE; kind <= ALIBI_BIAS_DISTANCE; kind++) {
       snprintf(call_name, sizeof call_name, "a long text, bias %d, sides %d", kind, sides);
@@ -640,10 +588,8 @@ static void a_long_text_is_not_visited_whole(void **unused)
       assert_int_equal(r->blocks_visible, dense->report.blocks_visible);
       assert_true(r->pairs_visited < r->pairs_visible * 3 / 4 && r->blocks_visited < r->blocks_visible * 3 / 4);
       assert_true(r->skipped > 0 && r->skipped <= ALIBI_TOLERANCE * (1 + 1e-6) && r->bound == 2 * r->skipped);
-      formula visited = formula_of(NULL, c->a.visited), all = formula_of(NULL, NULL);
-      formula_run(&c->a, &visited);
-      formula_run(&dense->a, &all);
-      expect_report(c, &visited);
+      formula visited = formula_of(&c->a, NULL, c->a.visited), all = formula_of(&dense->a, NULL, NULL);
+      call_expect_report(c, &visited);
       call_expect("out", &dense->out, NULL, &all.out, 0);
       call_expect("out with skipping", &c->out, NULL, &all.out, r->bound * call_largest(&c->v));
       formula_free(&visited);
@@ -660,7 +606,7 @@ static void twice_the_text_is_no_more_work(void **unused)
   (void)unused;
   static const double slopes[] = {2, 0.5};
   int64_t visited[2];
-  if (!call_skips(context)) return;
+  if (!call_skips()) return;
   for (int n = 0; n < 2; n++) {
     call_options o = call_defaults();
     o.heads = 2;
@@ -669,7 +615,7 @@ static void twice_the_text_is_no_more_work(void **unused)
     o.queries = 64;
     o.keys = n ? 4096 : 2048;
     call *c = call_new(&o);
-    call_forward(context, c);
+    call_forward(c);
     visited[n] = c->report.pairs_visited;
     call_free_all();
   }
@@ -692,8 +638,8 @@ static void blocks_are_counted_as_drawn(void **unused)
     o.window = cases[n].window;
     o.both_sides = cases[n].both_sides;
     call *c = call_new(&o);
-    call_forward(context, c);
-    call_forward(context, c); /* a report is of one call */
+    call_forward(c);
+    call_forward(c); /* a report is of one call */
     if (c->report.blocks_visible != cases[n].blocks * o.heads)
       fail_msg("%s: expected %lld blocks, found %lld", call_name, (long long)(cases[n].blocks * o.heads),
                (long long)c->report.blocks_visible);
@@ -709,7 +655,7 @@ static void scratch_of_the_caller(const call_options *o)
   call_options longer = call_stretched(o, ALIBI_TOLERANCE);
   call *own = call_new(&longer), *given = call_new(&longer);
   size_t bytes = 0;
-  call_forward(context, own);
+  call_forward(own);
   assert_int_equal(alibi_attention_forward_scratch(context, &given->a, &bytes, &call_error), ALIBI_OK);
   void *scratch = call_memory(bytes, 1);
   memset(scratch, 0xff, bytes); /* a NaN in every place */
@@ -719,10 +665,9 @@ static void scratch_of_the_caller(const call_options *o)
     assert_non_null(strstr(call_error.message, "scratch"));
     call_same("out", given->out.buffer, before, given->out.floats * sizeof *before);
   }
-  if (alibi_attention_forward(context, &given->a, scratch, bytes, &call_error) != ALIBI_OK)
-    fail_msg("%s: %s", call_name, call_error.message);
-  call_same("out", given->out.buffer, own->out.buffer, own->out.floats * sizeof(float));
-  call_same("lse", given->a.lse, own->a.lse, (size_t)(own->a.queries * o->heads) * sizeof(float));
+  call_ok("forward", alibi_attention_forward(context, &given->a, scratch, bytes, &call_error));
+  call_same_tensor("out", &given->out, &own->out);
+  call_same_lse(given, own, own->a.queries);
 }
 
 static void scratch(void **unused)
@@ -754,20 +699,6 @@ static void scratch_grows_by_four_floats_a_row_and_head(void **unused)
   }
 }
 
-static int setup(void **unused)
-{
-  (void)unused;
-  context = call_context(NULL, 2);
-  return 0;
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  alibi_context_free(context);
-  return 0;
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -781,6 +712,7 @@ int main(void)
       cmocka_unit_test(another_document_is_never_read),
       cmocka_unit_test(a_row_has_the_same_bits_in_any_company),
       cmocka_unit_test(packed_documents_have_the_bits_of_one_by_one),
+      cmocka_unit_test(slopes_may_be_given),
       cmocka_unit_test(a_slice_of_the_heads_has_the_bits_of_the_whole),
       cmocka_unit_test(only_distances_of_positions_count),
       cmocka_unit_test(positions_may_jump_within_a_block),
@@ -793,5 +725,5 @@ int main(void)
       cmocka_unit_test(scratch),
       cmocka_unit_test(scratch_grows_by_four_floats_a_row_and_head),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, call_setup, call_teardown);
 }

@@ -2,17 +2,8 @@
  * random spoilt ones are refused or done, and never end the program (look with -DALIBI_SANITIZE=ON; more rounds:
  * -DROUNDS=100000). */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "alibi/attention.h"
-#include "base/context.h"
-
-#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
-
-#include "unit/attention_call.h"
+#include "unit/attention_expect.h"
 
 #ifndef ROUNDS
 #define ROUNDS 60
@@ -20,8 +11,6 @@
 #ifndef SEED
 #define SEED 0
 #endif
-
-static alibi_context *context;
 
 /* ---- chance ---- */
 
@@ -105,22 +94,16 @@ static void decoded_is_the_same(const call *c, const call_options *o)
   call *cached = call_new(o);
   int64_t sequences = formula_sequences(&c->a);
   for (int64_t n = 0; n < sequences; n++) {
-    int64_t from = formula_key_start(&c->a, n), to = formula_key_start(&c->a, n + 1);
-    assert_int_equal(alibi_cache_new(context, c->k.heads, c->k.size, to - from + 1, &caches[n], &call_error), ALIBI_OK);
-    while (from < to) {
-      int64_t count = chance(1, to - from);
-      alibi_heads k = call_in(&c->k, false), v = call_in(&c->v, false);
-      k.data = call_at(&c->k, from, 0);
-      v.data = call_at(&c->v, from, 0);
-      assert_int_equal(alibi_cache_append(caches[n], &k, &v, count, &call_error), ALIBI_OK);
-      from += count;
+    int64_t from = formula_key_start(&c->a, n), to = formula_key_start(&c->a, n + 1), count;
+    caches[n] = call_cache(c, to - from + 1);
+    for (; from < to; from += count) {
+      count = chance(1, to - from);
+      call_cache_fill(caches[n], c, from, from + count, count);
     }
   }
-  if (alibi_attention_decode(context, &cached->a, caches, NULL, 0, &call_error) != ALIBI_OK)
-    fail_msg("%s: decode: %s", call_name, call_error.message);
-  call_same_rows("decoded", &cached->out, 0, &c->out, 0, c->a.queries);
-  call_same("decoded", cached->a.lse, c->a.lse, (size_t)(c->a.queries * o->heads) * sizeof(float));
-  for (int64_t n = 0; n < sequences; n++) alibi_cache_free(caches[n]);
+  call_decode(cached, caches);
+  call_same_outputs(cached, c);
+  call_caches_free(sequences, caches);
 }
 
 static void legal_calls_are_the_formula(void **unused)
@@ -130,26 +113,13 @@ static void legal_calls_are_the_formula(void **unused)
     chance_start("a legal call", round);
     call_options o = chance_options();
     call *c = call_new(&o);
-    call_forward(context, c);
-    formula f = formula_of(&c->g.dout, c->a.visited);
-    formula_run(&c->a, &f);
-    call_expect("out", &c->out, NULL, &f.out, 0);
-    call_expect_row("lse", c->a.lse, NULL, &f.lse, o.heads);
-    assert_int_equal(c->report.pairs_visible, f.pairs_visible);
-    assert_int_equal(c->report.pairs_visited, f.pairs_visited);
-    if (f.unvisited > c->report.skipped || !(c->report.skipped <= o.tolerance * (1 + 1e-6)))
-      fail_msg("%s: a share of %g was not visited, reported %g of %g", call_name, f.unvisited, c->report.skipped,
-               o.tolerance);
-    float *dq = call_copy(c->dq.buffer, c->dq.floats, sizeof *dq), *dk = call_copy(c->dk.buffer, c->dk.floats, sizeof *dk),
-          *dv = call_copy(c->dv.buffer, c->dv.floats, sizeof *dv);
-    float *added = call_copy(c->g.added, c->g.added ? c->table : 0, sizeof *added);
-    call_backward(context, c);
-    call_expect("dq", &c->dq, dq, &f.dq, 0);
-    call_expect("dk", &c->dk, dk, &f.dk, 0);
-    call_expect("dv", &c->dv, dv, &f.dv, 0);
-    if (c->g.added) call_expect_row("gradient of added", c->g.added, added, &f.added, (int)c->a.bias.distances);
-    for (int h = 0; h < o.heads && c->g.slopes; h++)
-      call_close("gradient of slopes", 0, h, 0, c->g.slopes[h], 1.5 - h + f.slopes.value[h], f.slopes.slack[h] + FLT_MIN);
+    call_gradients before = call_gradients_copy(c);
+    call_forward(c);
+    formula f = formula_of(&c->a, &c->g.dout, c->a.visited);
+    call_expect_outputs(c, &f, 0);
+    call_expect_report(c, &f);
+    call_backward(c);
+    call_expect_gradients(c, &f, &before);
     formula_free(&f);
     bool cached = o.bias != ALIBI_BIAS_KEY && o.bias != ALIBI_BIAS_ROWS && !o.positions;
     if (cached) decoded_is_the_same(c, &o);
@@ -216,8 +186,8 @@ static void spoil_array(int64_t *x, int64_t count)
 static void spoil_bias(call *c)
 {
   alibi_bias *b = &c->a.bias;
-  float *added = (float *)(uintptr_t)b->added, *offsets = (float *)(uintptr_t)b->offsets;
-  double *slopes = (double *)(uintptr_t)b->slopes;
+  float *added = call_floats(b->added), *offsets = call_floats(b->offsets);
+  double *slopes = call_doubles(b->slopes);
   switch (chance(0, 12)) {
   case 0: b->kind = (alibi_bias_kind)chance(-1, 6); break;
   case 1: b->total_heads = spoilt_int(9); break;
@@ -258,10 +228,10 @@ static void spoil(call *c)
   case 12: a->lse = taken(c, &c->q); break;
   case 13: a->visited = NULL; break;
   case 14: c->g.dk.data = taken(c, &c->k); break;
-  case 15: spoil_array((int64_t *)(uintptr_t)a->query_starts, sequences + 1); break;
-  case 16: spoil_array((int64_t *)(uintptr_t)a->key_starts, sequences + 1); break;
-  case 17: spoil_array((int64_t *)(uintptr_t)a->query_positions, c->q.rows); break;
-  case 18: spoil_array((int64_t *)(uintptr_t)a->key_positions, c->k.rows); break;
+  case 15: spoil_array(call_integers(a->query_starts), sequences + 1); break;
+  case 16: spoil_array(call_integers(a->key_starts), sequences + 1); break;
+  case 17: spoil_array(call_integers(a->query_positions), c->q.rows); break;
+  case 18: spoil_array(call_integers(a->key_positions), c->k.rows); break;
   case 19: a->query_offset = spoilt_number(); break;
   case 20: a->window = spoilt_number(); break;
   case 21: a->scale = spoilt_real(); break;
@@ -291,18 +261,11 @@ static void spoilt_calls_are_refused_or_done(void **unused)
     if (o.layout == LAYOUT_PLAIN && o.kv_heads) o.layout = LAYOUT_GAPS; /* other heads would be other rows */
     call *c = call_new(&o);
     alibi_cache *caches[5] = {NULL};
-    for (int64_t n = 0; n < formula_sequences(&c->a); n++) {
-      int64_t from = formula_key_start(&c->a, n), count = formula_key_start(&c->a, n + 1) - from;
-      alibi_heads k = call_in(&c->k, false), v = call_in(&c->v, false);
-      k.data = call_at(&c->k, from, 0);
-      v.data = call_at(&c->v, from, 0);
-      assert_int_equal(alibi_cache_new(context, c->k.heads, c->k.size, count + 1, &caches[n], &call_error), ALIBI_OK);
-      assert_int_equal(alibi_cache_append(caches[n], &k, &v, count, &call_error), ALIBI_OK);
-    }
+    call_caches(c, 1, INT64_MAX, caches);
     alibi_cache *given[5];
     memcpy(given, caches, sizeof given);
     if (once_in(20)) given[chance(0, formula_sequences(&c->a) - 1)] = NULL;
-    if (once_in(2)) call_forward(context, c);
+    if (once_in(2)) call_forward(c);
     for (int64_t n = chance(1, 3); n > 0; n--) once_in(4) ? spoil_bias(c) : spoil(c);
     if (once_in(9)) c->a.report->size = (size_t)spoilt_size(60);
     if (once_in(9) && c->q.rows > 0 && c->a.visited)
@@ -311,7 +274,7 @@ static void spoilt_calls_are_refused_or_done(void **unused)
     alibi_status found = alibi_attention_forward_scratch(context, &c->a, &bytes, &call_error);
     expect_an_answer("scratch", found);
     if (found == ALIBI_OK && bytes > (size_t)1 << 32) { /* legal, and not for this machine */
-      for (size_t n = 0; n < 5; n++) alibi_cache_free(caches[n]);
+      call_caches_free(5, caches);
       call_free_all();
       continue;
     }
@@ -326,24 +289,10 @@ static void spoilt_calls_are_refused_or_done(void **unused)
     expect_an_answer("backward", alibi_attention_backward(context, &c->a, &c->g, NULL, 0, &call_error));
     expect_an_answer("scratch", alibi_attention_decode_scratch(context, &c->a, given, &bytes, &call_error));
     expect_an_answer("decode", alibi_attention_decode(context, &c->a, given, NULL, 0, &call_error));
-    for (size_t n = 0; n < 5; n++) alibi_cache_free(caches[n]);
+    call_caches_free(5, caches);
     call_free_all();
   }
   assert_true(refused > 0 && refused < 10 * ROUNDS);
-}
-
-static int setup(void **unused)
-{
-  (void)unused;
-  context = call_context(NULL, 2);
-  return 0;
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  alibi_context_free(context);
-  return 0;
 }
 
 int main(void)
@@ -352,5 +301,5 @@ int main(void)
       cmocka_unit_test(legal_calls_are_the_formula),
       cmocka_unit_test(spoilt_calls_are_refused_or_done),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, call_setup, call_teardown);
 }

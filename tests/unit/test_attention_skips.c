@@ -1,44 +1,19 @@
 /* Attention that skips where a bound is easily got wrong: caps that lift negative scores, tables that do not hold
  * distance 0, and the cap's own function. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "alibi/attention.h"
-#include "base/context.h"
-
-#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
-
-#include "unit/attention_call.h"
-
-static alibi_context *context;
-
-/* Owned by the call, const to the library. */
-#define NUMBERS(which) ((float *)(uintptr_t)(which))
+#include "unit/attention_expect.h"
 
 /* What is not visited weighs no more than reported, and that is within the tolerance; the rest is the formula, as are
  * the gradients of what was visited. */
 static void expect_proven(call *c)
 {
-  int heads = c->a.heads;
-  call_forward(context, c);
-  formula visited = formula_of(&c->g.dout, c->a.visited), all = formula_of(NULL, NULL);
-  formula_run(&c->a, &visited);
-  formula_run(&c->a, &all);
-  if (visited.unvisited > c->report.skipped || !(c->report.skipped <= c->a.tolerance * (1 + 1e-6)))
-    fail_msg("%s: a share of %g of a row was not visited, reported %g", call_name, visited.unvisited,
-             c->report.skipped);
-  call_expect("out", &c->out, NULL, &visited.out, 0);
+  call_forward(c);
+  formula visited = formula_of(&c->a, &c->g.dout, c->a.visited), all = formula_of(&c->a, NULL, NULL);
+  call_expect_report(c, &visited);
+  call_expect_outputs(c, &visited, 0);
   call_expect("out with skipping", &c->out, NULL, &all.out, c->report.bound * call_largest(&c->v));
-  call_expect_row("lse", c->a.lse, NULL, &visited.lse, heads);
-  float *dk = call_copy(c->dk.buffer, c->dk.floats, sizeof(float));
-  float *added = c->g.added ? call_copy(c->g.added, c->table, sizeof(float)) : NULL;
-  float *factor = c->g.factor ? call_copy(c->g.factor, c->table, sizeof(float)) : NULL;
-  call_backward(context, c);
-  call_expect("dk", &c->dk, dk, &visited.dk, 0);
-  if (added) call_expect_row("gradient of added", c->g.added, added, &visited.added, (int)c->a.bias.distances);
-  if (factor) call_expect_row("gradient of factor", c->g.factor, factor, &visited.factor, (int)c->a.bias.distances);
+  call_gradients before = call_gradients_copy(c);
+  call_backward(c);
+  call_expect_gradients(c, &visited, &before);
   formula_free(&visited);
   formula_free(&all);
 }
@@ -80,14 +55,15 @@ static void a_cap_lifts_negative_scores(void **unused)
         for (int h = 0; h < 2; h++) {
           for (int64_t e = 0; k == 1 || k == 2 ? e < c->a.bias.distances : false; e++) {
             float t = (float)llabs(c->a.bias.lowest + e);
-            NUMBERS(c->a.bias.added)[h * c->a.bias.distances + e] = (float)(-slopes[h] * (double)t);
-            if (k == 2) NUMBERS(c->a.bias.factor)[h * c->a.bias.distances + e] = 1;
+            call_floats(c->a.bias.added)[h * c->a.bias.distances + e] = (float)(-slopes[h] * (double)t);
+            if (k == 2) call_floats(c->a.bias.factor)[h * c->a.bias.distances + e] = 1;
           }
           for (int64_t j = 0; k == 3 && j < o.keys; j++)
-            NUMBERS(c->a.bias.offsets)[j * 2 + h] = (float)(-slopes[h] * (double)llabs(formula_distance(&c->a, 0, 0, j)));
+            call_floats(c->a.bias.offsets)[j * 2 + h] =
+                (float)(-slopes[h] * (double)llabs(formula_distance(&c->a, 0, 0, j)));
         }
         expect_proven(c);
-        if (call_skips(context)) assert_true(c->report.pairs_visited < c->report.pairs_visible);
+        if (call_skips()) assert_true(c->report.pairs_visited < c->report.pairs_visible);
         call_free_all();
       }
 }
@@ -121,12 +97,12 @@ static void tables_that_begin_far_away(void **unused)
       alibi_bias *b = &c->a.bias;
       for (int64_t e = 0; e < b->distances * o.heads; e++) {
         int64_t t = e % b->distances, from_nearest = before ? b->distances - 1 - t : t;
-        NUMBERS(b->added)[e] = -0.25f * (float)from_nearest;
-        if (factor) NUMBERS(b->factor)[e] *= 0.5f;
+        call_floats(b->added)[e] = -0.25f * (float)from_nearest;
+        if (factor) call_floats(b->factor)[e] *= 0.5f;
       }
       assert_true(before ? b->lowest + b->distances - 1 < 0 : b->lowest > 0);
       expect_proven(c);
-      if (call_skips(context) && !(c->report.pairs_visited * 4 < c->report.pairs_visible * 3))
+      if (call_skips() && !(c->report.pairs_visited * 4 < c->report.pairs_visible * 3))
         fail_msg("%s: expected less than 3/4 of %lld pairs, found %lld", call_name, (long long)c->report.pairs_visible,
                  (long long)c->report.pairs_visited);
       call_free_all();
@@ -142,59 +118,40 @@ static double unit_in_last_place(double x)
   return ldexp(1, exponent - FLT_MANT_DIG);
 }
 
+static void a_cap_is_tanh_on(const char *isa)
+{
+  call_options o = call_defaults();
+  snprintf(call_name, sizeof call_name, "tanh, %s", isa);
+  o.heads = o.size = 1;
+  o.queries = o.keys = 8000;
+  o.window = 1;
+  o.bias = ALIBI_BIAS_NONE;
+  o.scale = o.cap = 1;
+  call *c = call_new(&o);
+  for (int64_t r = 0; r < o.queries; r++) { /* every size from 2^-20 to 12, closely around 1/2 */
+    float x = (float)(exp2(-20 + 23.6 * (double)(r / 2) / 4000) * (r % 2 ? -1 : 1));
+    if (r >= 7600) x = 0.5f + (float)(r - 7800) * 0x1p-24f;
+    *call_at(&c->q, r, 0) = x;
+    *call_at(&c->k, r, 0) = 1;
+  }
+  *call_at(&c->q, 0, 0) = 0;
+  *call_at(&c->q, 1, 0) = FLT_MAX;
+  *call_at(&c->q, 2, 0) = -FLT_MAX;
+  call_forward(c);
+  for (int64_t r = 0; r < o.queries; r++) {
+    double x = (double)*call_at(&c->q, r, 0), expected = tanh(x), found = (double)c->a.lse[r];
+    if (!(fabs(found - expected) <= 4 * unit_in_last_place(expected)))
+      fail_msg("%s: of %.9g: expected %.9g, found %.9g, off by %.2f units", call_name, x, expected, found,
+               fabs(found - expected) / unit_in_last_place(expected));
+  }
+  call_free_all();
+}
+
 /* A row that sees one key has its score as log-sum-exp: with a cap of 1, tanh of any number. */
 static void a_cap_is_tanh_to_four_units(void **unused)
 {
   (void)unused;
-  static const char *const names[] = {"reference", "baseline", "avx2", "avx512", "neon"};
-  for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
-    alibi_context_options options;
-    alibi_context_options_init(&options);
-    options.isa = names[n];
-    options.threads = 1;
-    alibi_context *other;
-    if (alibi_context_new(&options, &other, NULL) != ALIBI_OK) continue;
-    call_options o = call_defaults();
-    snprintf(call_name, sizeof call_name, "tanh, %s", names[n]);
-    o.heads = o.size = 1;
-    o.queries = o.keys = 8000;
-    o.window = 1;
-    o.bias = ALIBI_BIAS_NONE;
-    o.scale = o.cap = 1;
-    call *c = call_new(&o);
-    for (int64_t r = 0; r < o.queries; r++) { /* every size from 2^-20 to 12, closely around 1/2 */
-      float x = (float)(exp2(-20 + 23.6 * (double)(r / 2) / 4000) * (r % 2 ? -1 : 1));
-      if (r >= 7600) x = 0.5f + (float)(r - 7800) * 0x1p-24f;
-      *call_at(&c->q, r, 0) = x;
-      *call_at(&c->k, r, 0) = 1;
-    }
-    *call_at(&c->q, 0, 0) = 0;
-    *call_at(&c->q, 1, 0) = FLT_MAX;
-    *call_at(&c->q, 2, 0) = -FLT_MAX;
-    if (alibi_attention_forward(other, &c->a, NULL, 0, &call_error) != ALIBI_OK) fail_msg("%s", call_error.message);
-    for (int64_t r = 0; r < o.queries; r++) {
-      double x = (double)*call_at(&c->q, r, 0), expected = tanh(x), found = (double)c->a.lse[r];
-      if (!(fabs(found - expected) <= 4 * unit_in_last_place(expected)))
-        fail_msg("%s: of %.9g: expected %.9g, found %.9g, off by %.2f units", call_name, x, expected, found,
-                 fabs(found - expected) / unit_in_last_place(expected));
-    }
-    call_free_all();
-    alibi_context_free(other);
-  }
-}
-
-static int setup(void **unused)
-{
-  (void)unused;
-  context = call_context(NULL, 2);
-  return 0;
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  alibi_context_free(context);
-  return 0;
+  call_on_every_isa(a_cap_is_tanh_on);
 }
 
 int main(void)
@@ -204,5 +161,5 @@ int main(void)
       cmocka_unit_test(tables_that_begin_far_away),
       cmocka_unit_test(a_cap_is_tanh_to_four_units),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, call_setup, call_teardown);
 }
