@@ -2,6 +2,7 @@
  * them passed. */
 #include "op/attention_check.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 
@@ -332,12 +333,19 @@ typedef struct tensor_list {
   size_t count;
 } tensor_list;
 
+static tensor *add_tensor(tensor_list *list, tensor t)
+{
+  assert(list->count < MOST_TENSORS); /* whatever a caller gives, there are no more: backward has 21 at most */
+  list->tensors[list->count] = t;
+  return &list->tensors[list->count++];
+}
+
 static status add_heads(tensor_list *list, const char *name, alibi_heads *x, int64_t rows, int heads, int head_size,
                         bool written, alibi_error *error)
 {
   fill_strides(x, heads, head_size);
-  list->tensors[list->count] = tensor_of(name, x->data, rows, heads, x->row_stride, x->head_stride, head_size, written);
-  return check_tensor(&list->tensors[list->count++], x, error);
+  tensor t = tensor_of(name, x->data, rows, heads, x->row_stride, x->head_stride, head_size, written);
+  return check_tensor(add_tensor(list, t), x, error);
 }
 
 static status add_out(tensor_list *list, const char *name, alibi_heads_out *x, int64_t rows, int heads, int head_size,
@@ -359,7 +367,7 @@ status attention_check_rows(const char *name, alibi_heads *x, int64_t rows, int 
 /* Rows without gaps; width in units of 4 bytes. */
 static void add_plain(tensor_list *list, const char *name, const void *data, int64_t rows, int64_t width, bool written)
 {
-  if (data) list->tensors[list->count++] = tensor_of(name, data, rows, 1, width, width, width, written);
+  if (data) add_tensor(list, tensor_of(name, data, rows, 1, width, width, width, written));
 }
 
 /* What is read beside the tensors. */

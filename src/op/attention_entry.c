@@ -10,7 +10,6 @@
 #include "op/attention_check.h"
 
 struct alibi_cache {
-  alibi_context *context;
   block_cache *blocks;
   int kv_heads, head_size;
   size_t length;
@@ -368,10 +367,10 @@ alibi_status alibi_attention_decode(alibi_context *context, const alibi_attentio
 
 /* ---- the cache ---- */
 
-static status cache_wrap(alibi_context *context, int kv_heads, int head_size, alibi_cache **cache, alibi_error *error)
+static status cache_wrap(int kv_heads, int head_size, alibi_cache **cache, alibi_error *error)
 {
   status result = memory_new(cache, 1, sizeof **cache, "a cache", error);
-  if (result == ALIBI_OK) **cache = (alibi_cache){.context = context, .kv_heads = kv_heads, .head_size = head_size};
+  if (result == ALIBI_OK) **cache = (alibi_cache){.kv_heads = kv_heads, .head_size = head_size};
   return result;
 }
 
@@ -387,7 +386,7 @@ alibi_status alibi_cache_new(alibi_context *context, int kv_heads, int head_size
   if (head_size < 1 || head_size > 256)
     RAISE(error, ALIBI_INVALID, "head_size: expected 1 to 256, found %d", head_size);
   if (capacity < 1) RAISE(error, ALIBI_INVALID, "capacity: expected 1 or more, found %lld", (long long)capacity);
-  TRY(cache_wrap(context, kv_heads, head_size, cache, error));
+  TRY(cache_wrap(kv_heads, head_size, cache, error));
   TRY(block_cache_new(context->kernel, (size_t)kv_heads, (size_t)head_size, (size_t)capacity, &(*cache)->blocks, error));
   return ALIBI_OK;
 done:
@@ -416,7 +415,7 @@ alibi_status alibi_cache_share(alibi_cache *from, int64_t length, int64_t capaci
   if (capacity < 1 || capacity < length)
     RAISE(error, ALIBI_INVALID, "capacity: expected at least the %lld keys shared, and 1, found %lld", (long long)length,
           (long long)capacity);
-  TRY(cache_wrap(from->context, from->kv_heads, from->head_size, cache, error));
+  TRY(cache_wrap(from->kv_heads, from->head_size, cache, error));
   TRY(block_cache_share(from->blocks, (size_t)length, (size_t)capacity, &(*cache)->blocks, error));
   (*cache)->length = (size_t)length;
   return ALIBI_OK;

@@ -329,7 +329,7 @@ static status describe_settings(const study *s, study_results *results, alibi_er
   TRY(add_fields(results, &capacity, model_config_fields(), &plan->entries[0].model, "model.", error));
   for (size_t i = 0; i < plan->entry_count; i++) {
     const position_method *m = model_config_method(&plan->entries[i].model);
-    char prefix[80];
+    char prefix[128];
     snprintf(prefix, sizeof prefix, "%s.", plan->entries[i].label);
     TRY(add_fields(results, &capacity, m->fields, plan->entries[i].model.position_options.bytes, prefix, error));
   }
