@@ -283,8 +283,8 @@ static status draw(block_cache *c, size_t list, size_t block, size_t first, alib
   if (c->key_blocks[at]) return ALIBI_OK;
   if (c->free_count == 0 && !drop_one(c, first))
     return fail(error, ALIBI_FAILED,
-                "position %zu: expected a block of keys that may be dropped, found none: more memory than %zu "
-                "tokens is needed",
+                "position %zu: expected a block of keys that may be dropped, found none: raise the option keep above "
+                "%zu tokens, or set it to 0 (all)",
                 first, c->pool / c->lists * ATTENTION_BLOCK);
   c->key_blocks[at] = c->free_blocks[--c->free_count];
   c->value_blocks[at] = c->key_blocks[at] + ATTENTION_BLOCK * c->head_size;

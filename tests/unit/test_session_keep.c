@@ -515,7 +515,7 @@ static void a_slope_of_0_loses_nothing(void **unused)
   size_t block = 0;
   while (block < BLOCKS && grow(cache, block, slopes) == ALIBI_OK) block++;
   assert_true(block > 6 && block < BLOCKS);
-  says(error.status, ALIBI_FAILED, "may be dropped, found none: more memory than 384 tokens");
+  says(error.status, ALIBI_FAILED, "may be dropped, found none: raise the option keep above 384 tokens");
   assert_int_equal(cache->first_block[0] + cache->first_block[2], 0);
   assert_int_equal(block_cache_restart(cache, &error), ALIBI_OK);
   for (size_t b = 0; b < block; b++) assert_int_equal(grow(cache, b, slopes), ALIBI_OK);
