@@ -240,6 +240,24 @@ void KERNEL(rotate)(size_t half, const float *cosine, const float *sine, bool in
   }
 }
 
+/* One vector of neighbours (a, b): (a c - b s, b c + a s), with c twice and s as -s, s. */
+INLINE void rotate_neighbours(vf c, vf s, float *x, size_t n)
+{
+  vf v = vf_load_part(x, n);
+  vf_store_part(x, vf_fma(v, c, vf_swap_neighbours(v) * s), n);
+}
+
+void KERNEL(rotate_adjacent)(size_t half, const float *cosine, const float *sine, bool inverse, float *x)
+{
+  for (size_t p = 0; p < half; p += LANES) {
+    size_t w = part(half, p), low = part(2 * w, 0);
+    vf c = vf_load_part(cosine + p, w), s = vf_load_part(sine + p, w);
+    if (inverse) s = -s;
+    rotate_neighbours(ZIP_LOW(c, c), ZIP_LOW(-s, s), x + 2 * p, low);
+    if (2 * w > low) rotate_neighbours(ZIP_HIGH(c, c), ZIP_HIGH(-s, s), x + 2 * p + low, 2 * w - low);
+  }
+}
+
 void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float *loss, float *d)
 {
   vf largest = vf_splat(-INFINITY), sum = {0};

@@ -190,6 +190,7 @@ typedef struct kernel_table {
 
   /* Rotates pairs (p, p + half) by the angles whose cos and sin are given [half]; inverse: by minus the angles. */
   void (*rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
+  void (*rotate_adjacent)(size_t half, const float *cosine, const float *sine, bool inverse, float *x); /* (2p, 2p + 1) */
 
   /* One row of logits: *loss = -log softmax(x)[target]; where d is given, d = (softmax - onehot) * weight (d may
    * be x). */

@@ -141,6 +141,15 @@ void rotate_reference(size_t half, const float *cosine, const float *sine, bool 
   }
 }
 
+void rotate_adjacent_reference(size_t half, const float *cosine, const float *sine, bool inverse, float *x)
+{
+  for (size_t p = 0; p < half; p++) {
+    double c = cosine[p], s = inverse ? -sine[p] : sine[p], a = x[2 * p], b = x[2 * p + 1];
+    x[2 * p] = (float)(a * c - b * s);
+    x[2 * p + 1] = (float)(b * c + a * s);
+  }
+}
+
 void cross_entropy_reference(size_t n, const float *x, size_t target, float weight, float *loss, float *d)
 {
   double largest = x[0], total = 0;

@@ -44,6 +44,7 @@ void KERNEL(add_scaled)(size_t n, float scale, const float *x, float *y);
 void KERNEL(scale)(size_t n, float scale, float *y);
 double KERNEL(sum_squares)(size_t n, const float *x);
 void KERNEL(rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
+void KERNEL(rotate_adjacent)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
 void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float *loss, float *d);
 void KERNEL(adamw)(size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v);
 
@@ -68,7 +69,8 @@ extern const kernel_table KERNEL(kernel_table);
     .norm_backward = KERNEL(norm_backward), .norm_backward_gain = KERNEL(norm_backward_gain),               \
     .activation_forward = KERNEL(activation_forward), .activation_backward = KERNEL(activation_backward),   \
     .exp = KERNEL(exp), .add = KERNEL(add), .add_scaled = KERNEL(add_scaled), .scale = KERNEL(scale),       \
-    .sum_squares = KERNEL(sum_squares), .rotate = KERNEL(rotate), .cross_entropy = KERNEL(cross_entropy),   \
+    .sum_squares = KERNEL(sum_squares), .rotate = KERNEL(rotate),                                           \
+    .rotate_adjacent = KERNEL(rotate_adjacent), .cross_entropy = KERNEL(cross_entropy),                     \
     .adamw = KERNEL(adamw)                                                                                   \
   }
 

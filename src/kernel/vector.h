@@ -188,19 +188,23 @@ INLINE float vf_largest(vf v)
 /* Two vectors interleaved: the first halves, the second halves. */
 #if defined(__AVX512F__)
 #define SWAP_HALVES 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7
+#define SWAP_NEIGHBOURS 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14
 #define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #elif defined(__AVX2__)
 #define SWAP_HALVES 4, 5, 6, 7, 0, 1, 2, 3
+#define SWAP_NEIGHBOURS 1, 0, 3, 2, 5, 4, 7, 6
 #define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #else
 #define SWAP_HALVES 2, 3, 0, 1
+#define SWAP_NEIGHBOURS 1, 0, 3, 2
 #define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #endif
 
 INLINE vf vf_swap_halves(vf v) { return __builtin_shufflevector(v, v, SWAP_HALVES); }
+INLINE vf vf_swap_neighbours(vf v) { return __builtin_shufflevector(v, v, SWAP_NEIGHBOURS); }
 
 /* LANES x LANES transposed by log2(LANES) rounds of a perfect shuffle: round by round, row i and row i + LANES/2
  * are interleaved into rows 2i and 2i + 1. */

@@ -59,20 +59,29 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
 {
   alibi_context *context = p->model->context;
   const position_plan *plan = &p->position.plan;
+  const position_plan_grad *own = &p->position_grad;
+  size_t first_head = walk_set(plan, layer) * s->heads;
   block_weights weights = model_block_weights(p->model, layer);
   op_linear_backward(context, &p->work, s->rows, b->attended, s->attended, &weights.attention_output, p->dx,
                      s->width, p->dattended, s->attended, g->output_weight, g->output_bias);
   memset(p->dqkv, 0, s->rows * s->qkv * sizeof *p->dqkv);
-  op_attention a = walk_attention(p, s, b);
+  op_attention a = walk_attention(p, s, layer, b);
   a.dout = (op_heads){p->dattended, s->attended, s->head_size};
   a.dq = (op_heads_out){p->dqkv, s->qkv, s->head_size};
   a.dk = (op_heads_out){p->dqkv + s->attended, s->qkv, s->head_size};
   a.dv = (op_heads_out){p->dqkv + s->attended + s->kv_heads * s->head_size, s->qkv, s->head_size};
-  a.table_grad = p->position_grad.table;
+  if (own->table) a.table_grad = own->table + first_head * plan->length;
+  if (own->slopes) a.slope_grad = own->slopes + first_head;
   op_attention_backward(context, &a, p->attention_memory);
-  if (plan->rotary)
-    op_rotate(context, s->rows, s->heads + s->kv_heads, s->head_size, plan->rotary, p->positions, plan->cosine,
-              plan->sine, true, p->dqkv, s->qkv);
+  if (plan->row_scale)
+    op_scale_heads_backward(context, s->rows, s->heads, s->head_size, walk_row_scale(plan, s, layer), plan->length,
+                            p->positions, b->qkv, p->dqkv, s->qkv,
+                            own->row_scale ? own->row_scale + first_head * plan->length : NULL);
+  if (plan->rotary) {
+    op_rotation queries = walk_rotation(plan, false), keys = walk_rotation(plan, true);
+    op_rotate(context, s->rows, s->heads, s->head_size, &queries, p->positions, true, p->dqkv, s->qkv);
+    op_rotate(context, s->rows, s->kv_heads, s->head_size, &keys, p->positions, true, p->dqkv + s->attended, s->qkv);
+  }
   if (b->raw) qk_norm_backward(p, s, layer, b, g);
   op_linear_backward(context, &p->work, s->rows, b->normed1, s->width, &weights.qkv, p->dqkv, s->qkv, p->dnormed,
                      s->width, g->qkv_weight, g->qkv_bias);
@@ -88,7 +97,10 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   position_plan_grad *own = &p->position_grad;
   walk_shape s = walk_shape_of(p);
   if (own->embedding) memset(own->embedding, 0, p->shape.length * s.width * sizeof *own->embedding);
-  if (own->table) memset(own->table, 0, s.heads * p->shape.length * sizeof *own->table);
+  size_t heads = plan->sets * s.heads, entries = heads * p->shape.length;
+  if (own->table) memset(own->table, 0, entries * sizeof *own->table);
+  if (own->row_scale) memset(own->row_scale, 0, entries * sizeof *own->row_scale);
+  if (own->slopes) memset(own->slopes, 0, heads * sizeof *own->slopes);
   double loss = head_backward(p, &s, targets, grads);
   memset(p->dx, 0, s.rows * s.width * sizeof *p->dx);
   op_norm_backward(context, s.norm, s.rows, 1, s.width, p->residual, s.width, p->model->parameters.final_norm_gain,

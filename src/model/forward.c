@@ -23,17 +23,25 @@ walk_shape walk_shape_of(const model_pass *p)
                       .activation = c->activation == ALIBI_GELU_ERF ? ACTIVATION_GELU_ERF : ACTIVATION_GELU_TANH};
 }
 
-op_attention walk_attention(const model_pass *p, const walk_shape *s, const block_activations *b)
+op_attention walk_attention(const model_pass *p, const walk_shape *s, size_t layer, const block_activations *b)
 {
   const position_plan *plan = &p->position.plan;
+  size_t first_head = walk_set(plan, layer) * s->heads, first_entry = first_head * plan->length;
+  const position_tails *tails = &p->tails;
+  size_t first_tail = first_head * op_tail_entries(plan->length);
   return (op_attention){.heads = s->heads,
                         .kv_heads = s->kv_heads,
                         .head_size = s->head_size,
                         .scale = plan->score_scale / sqrtf((float)s->head_size),
                         .bias = plan->bias,
-                        .slopes = plan->slopes,
-                        .table = plan->table,
+                        .slopes = plan->slopes ? plan->slopes + first_head : NULL,
+                        .table = plan->table ? plan->table + first_entry : NULL,
+                        .factors = plan->factors ? plan->factors + first_entry : NULL,
                         .table_length = plan->bias == BIAS_DISTANCE ? plan->length : 0,
+                        .tails_before = tails->before ? tails->before + first_tail : NULL,
+                        .largest_factors = tails->largest_factors ? tails->largest_factors + first_head : NULL,
+                        .rows = plan->bias == BIAS_ROWS ? &plan->rows : NULL,
+                        .window = plan->window,
                         .segments = p->attention,
                         .segment_count = p->segment_count,
                         .q = {b->qkv, s->qkv, s->head_size},
@@ -83,9 +91,14 @@ static void project(model_pass *p, const walk_shape *s, size_t layer, block_acti
                     NULL, b->qkv + s->attended, s->qkv, b->raw_mean + s->rows * s->heads,
                     b->raw_rstd + s->rows * s->heads);
   }
-  if (plan->rotary)
-    op_rotate(context, s->rows, turned, d, plan->rotary, p->positions, plan->cosine, plan->sine, false, b->qkv,
-              s->qkv);
+  if (plan->rotary) {
+    op_rotation queries = walk_rotation(plan, false), keys = walk_rotation(plan, true);
+    op_rotate(context, s->rows, s->heads, d, &queries, p->positions, false, b->qkv, s->qkv);
+    op_rotate(context, s->rows, s->kv_heads, d, &keys, p->positions, false, b->qkv + s->attended, s->qkv);
+  }
+  if (plan->row_scale)
+    op_scale_heads(context, s->rows, s->heads, d, walk_row_scale(plan, s, layer), plan->length, p->positions, b->qkv,
+                   s->qkv);
 }
 
 /* In the last block only the wanted rows ask; all of them give keys and values. */
@@ -148,7 +161,7 @@ static status attend(model_pass *p, const walk_shape *s, size_t layer, block_act
     p->attention[i].list = layer * s->kv_heads;
   }
   if (layer + 1 == (size_t)p->model->config.layers) narrow(p);
-  op_attention a = walk_attention(p, s, b);
+  op_attention a = walk_attention(p, s, layer, b);
   if (p->drops) {
     p->tally = (attention_tally){0};
     a.tally = &p->tally;

@@ -81,12 +81,19 @@ typedef struct block_activations {
   float *activated; /* [F] */
 } block_activations;
 
+/* What skipping needs of the plan's tables (op/attend.h); NULL where nothing is skipped. */
+typedef struct position_tails {
+  float *before;          /* [sets, H, op_tail_entries(length)] */
+  float *largest_factors; /* [sets, H] */
+} position_tails;
+
 typedef struct model_pass {
   alibi_model *model;
   pass_shape shape;
   position_request request;
   position_tables position;
   position_plan_grad position_grad;
+  position_tails tails;
   op_workspace work;
   void *attention_memory; /* op_attention_bytes, of forward and backward */
   /* the run */

@@ -61,9 +61,34 @@ static void layout_attention(model_pass *p, arena *a)
   if (p->shape.keep) {
     size.backward = true;
     size.table_grad = distance && p->model->method->backward;
+    size.slope_grad = plan->bias == BIAS_SLOPE && p->model->method->backward;
     bytes = larger(bytes, op_attention_bytes(p->model->context, &size));
   }
   p->attention_memory = arena_take(a, bytes, 1);
+}
+
+static bool has_tails(const model_pass *p)
+{
+  return p->position.plan.bias == BIAS_DISTANCE && p->model->method->decays && p->model->context->tolerance > 0;
+}
+
+static void layout_tails(model_pass *p, arena *a)
+{
+  const position_plan *plan = &p->position.plan;
+  size_t heads = size_mul(plan->sets, (size_t)p->model->config.heads);
+  if (!has_tails(p)) return;
+  p->tails.before = arena_floats(a, size_mul(heads, op_tail_entries(plan->length)));
+  p->tails.largest_factors = arena_floats(a, heads);
+}
+
+/* The sets lie one after the other, like heads. */
+static void fill_tails(model_pass *p)
+{
+  const position_plan *plan = &p->position.plan;
+  if (!has_tails(p)) return;
+  op_attention all = {.heads = plan->sets * (size_t)p->model->config.heads, .bias = BIAS_DISTANCE, .table = plan->table,
+                      .factors = plan->factors, .table_length = plan->length};
+  op_table_tails(p->model->context, &all, p->tails.before, NULL, p->tails.largest_factors);
 }
 
 static void layout_backward(model_pass *p, arena *a)
@@ -81,10 +106,12 @@ static void layout_backward(model_pass *p, arena *a)
   bool learned = p->model->method->backward != NULL;
   if (p->position.plan.embedding && learned)
     p->position_grad.embedding = arena_floats(a, size_mul(p->shape.length, width));
-  if (p->position.plan.bias == BIAS_DISTANCE && learned) {
-    size_t table = size_mul(heads, p->shape.length);
-    p->position_grad.table = arena_floats(a, table);
-  }
+  const position_plan *plan = &p->position.plan;
+  size_t entries = size_mul(size_mul(plan->sets, heads), p->shape.length);
+  if (plan->bias == BIAS_DISTANCE && learned) p->position_grad.table = arena_floats(a, entries);
+  if (plan->row_scale && learned) p->position_grad.row_scale = arena_floats(a, entries);
+  if (plan->bias == BIAS_SLOPE && learned)
+    p->position_grad.slopes = arena_take(a, size_mul(plan->sets, heads), sizeof *p->position_grad.slopes);
 }
 
 static void layout(model_pass *p, arena *a)
@@ -93,6 +120,7 @@ static void layout(model_pass *p, arena *a)
   size_t rows = p->shape.rows, width = (size_t)c->width, layers = p->shape.keep ? (size_t)c->layers : 1;
   layout_workspace(p, a);
   layout_attention(p, a);
+  layout_tails(p, a);
   p->positions = arena_take(a, rows, sizeof *p->positions);
   p->attention = arena_take(a, p->shape.segments, sizeof *p->attention);
   p->blocks = arena_take(a, layers, sizeof *p->blocks);
@@ -146,6 +174,7 @@ status model_pass_new(alibi_model *model, const pass_shape *shape, model_pass **
   layout(*pass, &(*pass)->memory);
   TRY(arena_allocate(&(*pass)->memory, "the activations of a pass", error));
   layout(*pass, &(*pass)->memory);
+  fill_tails(*pass);
   return ALIBI_OK;
 done:
   model_pass_free(*pass);
@@ -177,5 +206,7 @@ size_t model_pass_bytes(alibi_model *model, const pass_shape *shape)
 void model_pass_refresh(model_pass *pass)
 {
   const position_method *method = pass->model->method;
-  if (method->parameters) method->fill(&pass->request, &pass->position.plan);
+  if (!method->parameters) return;
+  method->fill(&pass->request, &pass->position.plan);
+  fill_tails(pass);
 }

@@ -14,6 +14,24 @@ typedef struct walk_shape {
 } walk_shape;
 
 walk_shape walk_shape_of(const model_pass *pass);
-op_attention walk_attention(const model_pass *pass, const walk_shape *s, const block_activations *b);
+op_attention walk_attention(const model_pass *pass, const walk_shape *s, size_t layer, const block_activations *b);
+
+/* Where a layer's own set of the plan's tables begins. */
+static inline size_t walk_set(const position_plan *plan, size_t layer)
+{
+  return plan->sets > 1 ? layer : 0;
+}
+
+static inline const float *walk_row_scale(const position_plan *plan, const walk_shape *s, size_t layer)
+{
+  return plan->row_scale + walk_set(plan, layer) * s->heads * plan->length;
+}
+
+static inline op_rotation walk_rotation(const position_plan *plan, bool key)
+{
+  bool own = key && plan->key_cosine;
+  return (op_rotation){plan->rotary, plan->adjacent, own ? plan->key_cosine : plan->cosine,
+                       own ? plan->key_sine : plan->sine};
+}
 
 #endif

@@ -77,10 +77,25 @@ void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, 
 void op_embedding_backward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
                            const size_t *positions, float scale, const float *dx, float *dtable, float *dposition);
 
-/* Turns `heads` heads of `head_size` channels in every row: x + r * stride + h * head_size. */
-void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_size, size_t rotary,
-               const size_t *positions, const float *cosine, const float *sine, bool inverse, float *x,
-               size_t stride);
+/* Turns of the first `channels` channels of a head: pairs (p, p + channels/2), or (2p, 2p + 1) where adjacent, by the angles
+ * whose cosines and sines, times a magnitude, are given for every position [.., channels/2]. */
+typedef struct op_rotation {
+  size_t channels;
+  bool adjacent;
+  const float *cosine, *sine;
+} op_rotation;
+
+/* Turns `heads` heads of `head_size` channels in every row: x + r * stride + h * head_size.  inverse: by minus the angles. */
+void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_size, const op_rotation *rotation,
+               const size_t *positions, bool inverse, float *x, size_t stride);
+
+/* Head h of row r times scale[h * length + positions[r]]. */
+void op_scale_heads(alibi_context *context, size_t rows, size_t heads, size_t head_size, const float *scale,
+                    size_t length, const size_t *positions, float *x, size_t stride);
+/* From what op_scale_heads made: dx times the same; dscale += x.dx / scale, in the order of the rows; NULL: not wanted. */
+void op_scale_heads_backward(alibi_context *context, size_t rows, size_t heads, size_t head_size, const float *scale,
+                             size_t length, const size_t *positions, const float *x, float *dx, size_t stride,
+                             float *dscale);
 
 /* losses[r] = -log softmax(logits[r])[target[r]]; dlogits (may be logits, NULL: not wanted) = (softmax - onehot) * weight. */
 void op_cross_entropy(alibi_context *context, size_t rows, size_t vocabulary, const float *logits,

@@ -150,18 +150,48 @@ void op_embedding_backward(alibi_context *context, size_t rows, size_t channels,
   });
 }
 
-void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_size, size_t rotary,
-               const size_t *positions, const float *cosine, const float *sine, bool inverse, float *x,
-               size_t stride)
+void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_size, const op_rotation *rotation,
+               const size_t *positions, bool inverse, float *x, size_t stride)
 {
   const kernel_table *k = context->kernel;
-  size_t items = count_blocks(rows, ROW_BLOCK), half = rotary / 2;
-  FOR_BLOCKS(items, rows * heads * rotary, {
+  size_t items = count_blocks(rows, ROW_BLOCK), half = rotation->channels / 2;
+  FOR_BLOCKS(items, rows * heads * rotation->channels, {
     span b = block_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++)
       for (size_t h = 0; h < heads; h++)
-        k->rotate(half, cosine + positions[r] * half, sine + positions[r] * half, inverse,
-                  x + r * stride + h * head_size);
+        (rotation->adjacent ? k->rotate_adjacent : k->rotate)(half, rotation->cosine + positions[r] * half,
+                                                              rotation->sine + positions[r] * half, inverse,
+                                                              x + r * stride + h * head_size);
+  });
+}
+
+void op_scale_heads(alibi_context *context, size_t rows, size_t heads, size_t head_size, const float *scale,
+                    size_t length, const size_t *positions, float *x, size_t stride)
+{
+  size_t items = count_blocks(rows, ROW_BLOCK);
+  FOR_BLOCKS(items, rows * heads * head_size, {
+    span b = block_at(rows, ROW_BLOCK, item);
+    for (size_t r = b.start; r < b.start + b.count; r++)
+      for (size_t h = 0; h < heads; h++)
+        context->kernel->scale(head_size, scale[h * length + positions[r]], x + r * stride + h * head_size);
+  });
+}
+
+/* A head is an item: no two write the same scale. */
+void op_scale_heads_backward(alibi_context *context, size_t rows, size_t heads, size_t head_size, const float *scale,
+                             size_t length, const size_t *positions, const float *x, float *dx, size_t stride,
+                             float *dscale)
+{
+  FOR_BLOCKS(heads, rows * heads * head_size, {
+    for (size_t r = 0; r < rows; r++) {
+      size_t at = item * length + positions[r];
+      const float *row = x + r * stride + item * head_size;
+      float *drow = dx + r * stride + item * head_size;
+      double sum = 0;
+      for (size_t c = 0; dscale && c < head_size; c++) sum += (double)row[c] * drow[c];
+      if (dscale && scale[at] != 0) dscale[at] += (float)(sum / scale[at]);
+      context->kernel->scale(head_size, scale[at], drow);
+    }
   });
 }
 

@@ -56,8 +56,9 @@ static void fill(const position_request *request, position_plan *plan)
   for (size_t h = 0; h < request->shape.heads; h++) slopes[h] = (float)slope(request, h);
 }
 
-static double bias(const position_request *request, size_t head, size_t i, size_t j)
+static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
+  (void)layer;
   return -slope(request, head) * (double)(i - j);
 }
 

@@ -151,7 +151,7 @@ done:
 static void lay_out(const position_method *method, const position_request *request, position_tables *tables)
 {
   tables->plan =
-      (position_plan){.length = request->length, .embedding_scale = 1, .score_scale = 1, .bias = BIAS_NONE};
+      (position_plan){.length = request->length, .sets = 1, .embedding_scale = 1, .score_scale = 1, .bias = BIAS_NONE};
   method->layout(request, &tables->plan, &tables->memory);
 }
 

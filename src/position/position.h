@@ -38,20 +38,32 @@ typedef struct position_request {
 /* What the model applies.  Pointers are NULL (or kind BIAS_NONE) where the method does not act. */
 typedef struct position_plan {
   size_t length;
+  size_t sets;                /* 1: the layers share what is below with [sets]; L: layer l has the l-th of each */
   float embedding_scale;      /* the word embedding is multiplied by it; 1 */
   const float *embedding;     /* [length, C] added to the scaled word embedding */
-  size_t rotary;              /* channels of each q and k head that turn; pairs are (p, p + rotary/2) */
+  size_t rotary;              /* channels of each q and k head that turn */
+  bool adjacent;              /* pairs are (2p, 2p + 1), else (p, p + rotary/2) */
   const float *cosine, *sine; /* [length, rotary/2] */
+  const float *key_cosine, *key_sine; /* of keys; NULL: as queries */
   float score_scale;          /* multiplies 1/sqrt(d); 1 */
+  const float *row_scale;     /* [sets, H, length] multiplies the scaled scores of the query at a position */
+  size_t window;              /* keys at i - j < window only; 0: all */
   bias_kind bias;
-  const float *slopes;        /* [H] BIAS_SLOPE */
-  const float *table;         /* [H, length] BIAS_DISTANCE, reversed: distance t of head h at table[(h+1)*length - 1 - t] */
+  const float *slopes;        /* [sets, H] BIAS_SLOPE */
+  /* [sets, H, length] BIAS_DISTANCE, reversed: distance t of head h of the first set at table[(h+1)*length - 1 - t]; factors
+   * multiply the scaled score before the table is added, NULL: 1 */
+  const float *table, *factors;
+  bool gated;                 /* BIAS_KEY: parameters 0 [L H, C] and 1 [L H] map a layer's normed input to logits of gates
+                                 f; the bias is the sum of ln f over j+1 .. i */
+  attention_rows rows;        /* BIAS_ROWS; rows.user is the plan's own; heads and positions as they are */
 } position_plan;
 
 /* Gradients of the plan's tables, same layouts; NULL where not wanted. */
 typedef struct position_plan_grad {
   float *embedding; /* [length, C] */
-  float *table;     /* [H, length] */
+  float *row_scale; /* [sets, H, length] */
+  double *slopes;   /* [sets, H] */
+  float *table;     /* [sets, H, length] */
 } position_plan_grad;
 
 typedef struct position_parameter {
@@ -66,7 +78,7 @@ typedef struct position_method {
   const char *formula; /* one line */
   const char *source;  /* paper */
   bool relative;       /* scores depend on i - j only */
-  bool decays;         /* the tail of the bias falls, so that far keys may be skipped */
+  bool decays;         /* the bias falls without end on some head, so that far keys may be skipped */
   field_table fields;  /* of `options` */
   size_t options_size; /* <= POSITION_OPTIONS_SIZE */
 
@@ -85,8 +97,10 @@ typedef struct position_method {
                    float *const *parameter_grads);
 
   /* The formulas, in double. */
-  double (*bias)(const position_request *request, size_t head, size_t i, size_t j);
-  double (*angle)(const position_request *request, size_t pair, size_t position, double *magnitude);
+  double (*bias)(const position_request *request, size_t layer, size_t head, size_t i, size_t j);
+  double (*factor)(const position_request *request, size_t layer, size_t head, size_t i, size_t j); /* absent: 1 */
+  /* Of a query or a key. */
+  double (*angle)(const position_request *request, bool key, size_t pair, size_t position, double *magnitude);
   double (*embedding)(const position_request *request, size_t position, size_t channel);
 } position_method;
 

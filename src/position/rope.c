@@ -79,8 +79,9 @@ static void fill(const position_request *request, position_plan *plan)
   }
 }
 
-static double angle(const position_request *request, size_t pair, size_t position, double *magnitude)
+static double angle(const position_request *request, bool key, size_t pair, size_t position, double *magnitude)
 {
+  (void)key;
   double w[PAIRS_MAX];
   *magnitude = frequencies(request, rotary_of(&request->shape, request->options), w);
   return (double)position * w[pair];

@@ -106,8 +106,9 @@ static void backward(const position_request *request, const position_plan *plan,
   }
 }
 
-static double bias(const position_request *request, size_t head, size_t i, size_t j)
+static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
+  (void)layer;
   return request->parameters[0][bucket_of(request, i - j) * request->shape.heads + head];
 }
 

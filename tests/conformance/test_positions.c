@@ -115,7 +115,7 @@ static void check_bias(const subject *s)
   for (size_t h = 0; h < HEADS; h++)
     for (size_t i = 0; i < plan->length; i++)
       for (size_t j = 0; j <= i; j++) {
-        double expected = s->method->bias(&s->request, h, i, j);
+        double expected = s->method->bias(&s->request, 0, h, i, j);
         assert_close(s, "bias", bias_of(plan, h, i, j), expected, FLT_EPSILON * fabs(expected));
       }
 }
@@ -129,7 +129,7 @@ static void check_rotation(const subject *s)
   size_t half = plan->rotary / 2;
   for (size_t i = 0; i < plan->length; i++)
     for (size_t p = 0; p < half; p++) {
-      double magnitude, angle = s->method->angle(&s->request, p, i, &magnitude);
+      double magnitude, angle = s->method->angle(&s->request, false, p, i, &magnitude);
       assert_close(s, "cosine", plan->cosine[i * half + p], magnitude * cos(angle), FLT_EPSILON * magnitude);
       assert_close(s, "sine", plan->sine[i * half + p], magnitude * sin(angle), FLT_EPSILON * magnitude);
     }
@@ -371,8 +371,8 @@ static double scalar_of_plan(const position_plan *plan, float *embedding_grad, f
 static void check_gradient(subject *s)
 {
   position_plan *plan = &s->tables.plan;
-  position_plan_grad grad = {calloc(plan->length * WIDTH, sizeof(float)),
-                             calloc(plan->length * HEADS, sizeof(float))};
+  position_plan_grad grad = {.embedding = calloc(plan->length * WIDTH, sizeof(float)),
+                             .table = calloc(plan->length * HEADS, sizeof(float))};
   float *grads[POSITION_MAX_PARAMETERS] = {0};
   for (size_t i = 0; i < s->parameter_count; i++) {
     grads[i] = malloc(s->sizes[i] * sizeof(float));

@@ -179,7 +179,8 @@ static void rotation(void **unused)
   FOR_EACH_EDGE
     FOR_EACH_TABLE(t)
       for (size_t k = 0; k < LENGTHS; k++)
-        for (int inverse = 0; inverse < 2; inverse++) {
+        for (int variant = 0; variant < 4; variant++) {
+          bool inverse = variant % 2, adjacent = variant / 2;
           size_t half = lengths[k];
           float *cosine = guarded_floats(half), *sine = guarded_floats(half), *x = random_floats(2 * half);
           for (size_t p = 0; p < half; p++) {
@@ -188,12 +189,12 @@ static void rotation(void **unused)
             sine[p] = (float)sin(angle);
           }
           float *y = copied_floats(2 * half, x);
-          t->rotate(half, cosine, sine, inverse, y);
+          (adjacent ? t->rotate_adjacent : t->rotate)(half, cosine, sine, inverse, y);
           for (size_t p = 0; p < half; p++) {
-            double c = cosine[p], s = inverse ? -(double)sine[p] : (double)sine[p], a = x[p], b = x[half + p];
-            expect_near("rotate", t->name, p, y[p], a * c - b * s, 4 * ulp(fabs(a * c) + fabs(b * s)));
-            expect_near("rotate", t->name, half + p, y[half + p], b * c + a * s,
-                        4 * ulp(fabs(b * c) + fabs(a * s)));
+            size_t first = adjacent ? 2 * p : p, second = adjacent ? 2 * p + 1 : half + p;
+            double c = cosine[p], s = inverse ? -(double)sine[p] : (double)sine[p], a = x[first], b = x[second];
+            expect_near("rotate", t->name, first, y[first], a * c - b * s, 4 * ulp(fabs(a * c) + fabs(b * s)));
+            expect_near("rotate", t->name, second, y[second], b * c + a * s, 4 * ulp(fabs(b * c) + fabs(a * s)));
           }
           guarded_free();
         }

@@ -3,6 +3,7 @@
  * The kernels run through a spy: a table that notes how large a team calls it, and now and then lets a thread sleep, so that
  * items end in another order each time.  What two items both add to, or what is summed as items happen to end, then shows in
  * the bits.  Where one kernel call can do the whole, the items are also held against that call. */
+#include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>
@@ -77,6 +78,8 @@ SPY(add_scaled, (size_t n, float scale, const float *x, float *y), (n, scale, x,
 SPY(scale, (size_t n, float scale, float *y), (n, scale, y))
 SPY(rotate, (size_t half, const float *cosine, const float *sine, bool inverse, float *x),
     (half, cosine, sine, inverse, x))
+SPY(rotate_adjacent, (size_t half, const float *cosine, const float *sine, bool inverse, float *x),
+    (half, cosine, sine, inverse, x))
 SPY(cross_entropy, (size_t n, const float *x, size_t target, float weight, float *loss, float *d),
     (n, x, target, weight, loss, d))
 SPY(adamw, (size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v),
@@ -123,6 +126,7 @@ static alibi_context *spied_context(int threads)
   spy.add_scaled = spy_add_scaled;
   spy.scale = spy_scale;
   spy.rotate = spy_rotate;
+  spy.rotate_adjacent = spy_rotate_adjacent;
   spy.cross_entropy = spy_cross_entropy;
   spy.sum_squares = spy_sum_squares;
   spy.adamw = spy_adamw;
@@ -357,10 +361,42 @@ static void rotate(alibi_context *context, results *r)
   float *x = numbers(ROWS * STRIDE, 3), *back = numbers(ROWS * STRIDE, 4);
   size_t positions[ROWS];
   for (size_t i = 0; i < ROWS; i++) positions[i] = i * 7 % POSITIONS;
-  op_rotate(context, ROWS, HEADS, SIZE, ROTARY, positions, cosine, sine, false, x, STRIDE);
-  op_rotate(context, ROWS, HEADS, SIZE, ROTARY, positions, cosine, sine, true, back, STRIDE);
+  op_rotation rotation = {ROTARY, false, cosine, sine};
+  op_rotate(context, ROWS, HEADS, SIZE, &rotation, positions, false, x, STRIDE);
+  op_rotate(context, ROWS, HEADS, SIZE, &rotation, positions, true, back, STRIDE);
   result(r, x, ROWS * STRIDE);
   result(r, back, ROWS * STRIDE);
+}
+
+/* Against the formula; the gradient of a scale is the product of the plain row and what comes back. */
+static void scale_heads(alibi_context *context, results *r)
+{
+  enum { HEADS = 3, SIZE = 20, STRIDE = HEADS * SIZE + 3, POSITIONS = 29 };
+  float *scale = numbers(HEADS * POSITIONS, 1), *plain = numbers(ROWS * STRIDE, 2), *x = numbers(ROWS * STRIDE, 2);
+  float *dx = numbers(ROWS * STRIDE, 3), *before = numbers(ROWS * STRIDE, 3), *dscale = floats(HEADS * POSITIONS);
+  size_t positions[ROWS];
+  for (size_t i = 0; i < ROWS; i++) positions[i] = i * 7 % POSITIONS;
+  memset(dscale, 0, HEADS * POSITIONS * sizeof *dscale);
+  op_scale_heads(context, ROWS, HEADS, SIZE, scale, POSITIONS, positions, x, STRIDE);
+  op_scale_heads_backward(context, ROWS, HEADS, SIZE, scale, POSITIONS, positions, x, dx, STRIDE, dscale);
+  for (size_t h = 0; h < HEADS; h++)
+    for (size_t p = 0; p < POSITIONS; p++) {
+      double expected = 0, magnitude = 0, factor = scale[h * POSITIONS + p];
+      for (size_t i = 0; i < ROWS; i++) {
+        if (positions[i] != p) continue;
+        for (size_t at = i * STRIDE + h * SIZE; at < i * STRIDE + (h + 1) * SIZE; at++) {
+          double term = (double)plain[at] * before[at];
+          expected += term;
+          magnitude += fabs(term);
+          assert_true(x[at] == (float)(plain[at] * factor) && dx[at] == (float)(before[at] * factor));
+        }
+      }
+      if (!(fabs(dscale[h * POSITIONS + p] - expected) <= 4 * FLT_EPSILON * magnitude))
+        fail_msg("gradient of a scale: expected %.9g, found %.9g", expected, dscale[h * POSITIONS + p]);
+    }
+  result(r, x, ROWS * STRIDE);
+  result(r, dx, ROWS * STRIDE);
+  result(r, dscale, HEADS * POSITIONS);
 }
 
 static void cross_entropy(alibi_context *context, results *r)
@@ -383,6 +419,7 @@ static void rows_of_channels(void **unused)
   same_bits(grouped_norm, true);
   same_bits(embedding, true);
   same_bits(rotate, true);
+  same_bits(scale_heads, true);
   same_bits(cross_entropy, true);
 }
 

@@ -65,7 +65,7 @@ static void alibi_has_the_published_slopes(void **unused)
   assert_int_equal(tables.plan.bias, BIAS_SLOPE);
   for (size_t h = 0; h < 12; h++) assert_true(fabsf(tables.plan.slopes[h] - twelve[h]) <= 1e-7f * twelve[h]);
   assert_true(tables.plan.embedding_scale == 1 && !tables.plan.embedding && !tables.plan.rotary);
-  assert_true(method->bias(&request, 3, 100, 84) == -1); /* 1/16 * 16 */
+  assert_true(method->bias(&request, 0, 3, 100, 84) == -1); /* 1/16 * 16 */
 }
 
 static void alibi_follows_its_options(void **unused)

@@ -66,7 +66,7 @@ static double frequencies(void)
 {
   double magnitude = 0;
   for (size_t p = 0; p < request.shape.head_size / 2; p++)
-    w[p] = position_method_find("rope")->angle(&request, p, 1, &magnitude);
+    w[p] = position_method_find("rope")->angle(&request, false, p, 1, &magnitude);
   return magnitude;
 }
 
@@ -121,7 +121,7 @@ static void part_of_a_head_turns(void **unused)
   prepare();
   assert_int_equal(tables.plan.rotary, 32); /* the exponent is over the turning channels */
   double magnitude;
-  assert_near(position_method_find("rope")->angle(&request, 8, 1, &magnitude), 0.01, 1e-15);
+  assert_near(position_method_find("rope")->angle(&request, false, 8, 1, &magnitude), 0.01, 1e-15);
   use(100, 64, NULL, 0);
   set(fields, method_options.bytes, "fraction", 0.58); /* 0.58 * 100 is 57.99... in double */
   prepare();
