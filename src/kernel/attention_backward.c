@@ -6,13 +6,11 @@
 #include "kernel/attention_stop.h"
 #include "kernel/tables.h"
 
-enum { STRIP = 2 * BLOCK - 1 }; /* distances between a tile and a block */
-
 /* One block of the span, from open to close. */
 typedef struct backward_block {
   float *turned_keys, *turned_values, *keys, *dk, *dv; /* [d, BLOCK] twice, [BLOCK, padded d] */
   float *steep, *capped;                               /* [BLOCK, BLOCK] of the tile met last, for give */
-  float *places, *strip;
+  float *strip;                                        /* of the table's gradients, by distance */
   size_t start, rows;                                  /* keys of the head */
   bool finite;
   meeting m;
@@ -23,6 +21,7 @@ typedef struct backward_tile {
   float *q, *dout, *dq;  /* [BLOCK, padded d] */
   float *row_sum, *row_mean; /* [BLOCK] sums over the span: of ds, and of the weights times the distance */
   float *weights, *ds;   /* [BLOCK, BLOCK] */
+  float *biases;         /* slope_strip of the pair that is met */
   backward_block *blocks;
   size_t count;
 } backward_tile;
@@ -37,8 +36,8 @@ enum { BLOCKS_FLOATS = (ATTENTION_SPAN * sizeof(backward_block) + 63) / 64 * 16 
 static size_t backward_floats(size_t head_size)
 {
   size_t width = padded(head_size), tile = BLOCK * BLOCK;
-  return BLOCKS_FLOATS + 3 * BLOCK * width + 2 * tile + 2 * BLOCK +
-         KERNEL(attention_span)(head_size) * (5 * BLOCK * width + 2 * tile + 3 * BLOCK);
+  return BLOCKS_FLOATS + 3 * BLOCK * width + 2 * tile + 2 * BLOCK + STRIP +
+         KERNEL(attention_span)(head_size) * (5 * BLOCK * width + 2 * tile + STRIP);
 }
 
 static backward_tile backward_layout(const attention_head *h, size_t span, float *scratch)
@@ -50,6 +49,7 @@ static backward_tile backward_layout(const attention_head *h, size_t span, float
   t.dq = take(&scratch, BLOCK * width);
   t.weights = take(&scratch, BLOCK * BLOCK);
   t.ds = take(&scratch, BLOCK * BLOCK);
+  t.biases = take(&scratch, STRIP);
   t.row_sum = take(&scratch, BLOCK);
   t.row_mean = take(&scratch, BLOCK);
   for (size_t i = 0; i < most; i++) {
@@ -63,8 +63,7 @@ static backward_tile backward_layout(const attention_head *h, size_t span, float
     for (size_t k = 0; k < sizeof wide / sizeof wide[0]; k++) *wide[k] = take(&scratch, BLOCK * width);
     b->steep = take(&scratch, BLOCK * BLOCK);
     b->capped = take(&scratch, BLOCK * BLOCK);
-    b->places = take(&scratch, BLOCK);
-    b->strip = take(&scratch, 2 * BLOCK);
+    b->strip = take(&scratch, STRIP);
   }
   return t;
 }
@@ -103,7 +102,6 @@ void KERNEL(attention_open)(const attention_head *h, size_t span, float *scratch
     copy_rows(b->rows, d, h->k + b->start * h->k_stride, h->k_stride, b->keys);
     zero(b->dk, b->rows * width);
     zero(b->dv, b->rows * width);
-    count_places(b->places);
     b->finite = all_finite(b->rows, width, b->keys, width);
   }
 }
@@ -156,7 +154,7 @@ INLINE void backward_row(const score_kind kind, const bool whole, const bool slo
                          slope_sums *sums)
 {
   const meeting *m = &b->m;
-  score_row row = score_row_of(kind, h, m, r, distance, b->places);
+  score_row row = score_row_of(kind, h, m, r, distance, t->biases);
   float *p = t->weights + r * BLOCK, *ds = t->ds + r * BLOCK;
   float lse = h->lse[(r0 + r) * h->row_stride], delta = h->delta[(r0 + r) * h->row_stride];
   float *strip = kind == SCORE_TABLE && h->table_grad ? b->strip + BLOCK - 1 - r : NULL;
@@ -171,7 +169,7 @@ INLINE void backward_row(const score_kind kind, const bool whole, const bool slo
     vf_store(p + v, weight);
     vf_store(ds + v, kind == SCORE_READY ? slope : slope * row.scale);
     if (sloped) {
-      vf far = vf_abs(vf_splat((float)distance) - vf_load(b->places + v));
+      vf far = vf_abs(vf_splat((float)distance) - vf_from_int(vi_splat((int32_t)v) + vi_lanes()));
       sums->sum += slope;
       sums->moment = vf_fma(slope, far, sums->moment);
       sums->mean = vf_fma(weight, far, sums->mean);
@@ -276,6 +274,7 @@ static void backward_pair(const attention_head *h, const backward_tile *t, backw
   product_seen(m, d, t->dout, width, b->turned_values, t->ds);
   if (kind == SCORE_TABLE && h->table_grad) zero(b->strip, STRIP);
   if (kind == SCORE_READY) prepare_scores(h, m, r0, b->start, t->weights, b->steep, b->capped);
+  if (kind == SCORE_SLOPE) slope_strip(h, m->rows, query_position(h, r0) - key_position(h, b->start), t->biases);
   backward_weights(kind, h, t, b, r0);
   if (kind == SCORE_READY) steepen(h, t, b, r0);
   product_below(m, width, t->ds, b->keys, width, t->dq, !first, NULL, !m->whole && !b->finite);
@@ -350,7 +349,7 @@ void KERNEL(attention_give)(const attention_head *h, size_t span, size_t tile, f
 /* Whichever direction needs more. */
 size_t KERNEL(attention_scratch)(size_t head_size)
 {
-  size_t forward = (2 + 2 * ATTENTION_CREW) * BLOCK * padded(head_size) + BLOCK * BLOCK + BLOCK +
+  size_t forward = (2 + 2 * ATTENTION_CREW) * BLOCK * padded(head_size) + BLOCK * BLOCK + STRIP +
                    ATTENTION_CREW * (5 * BLOCK + STOP_FLOATS);
   size_t backward = backward_floats(head_size);
   return forward > backward ? forward : backward;

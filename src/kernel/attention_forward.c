@@ -33,7 +33,7 @@ typedef struct forward_tile {
 typedef struct forward_crew {
   forward_tile tiles[ATTENTION_CREW];
   size_t count;
-  float *turned_keys, *values, *s, *places;
+  float *turned_keys, *values, *s, *strip;
 } forward_crew;
 
 /* ---- the proof ---- */
@@ -132,7 +132,7 @@ INLINE void forward_rows(const score_kind kind, const bool whole, const attentio
     vf largest = infinite; /* of its own: what is stored to s may alias an array */
     if (l < rows) {
       int64_t distance = query_position(h, t->first + g + l) - block_position;
-      score_row row = score_row_of(kind, h, m, g + l, distance, crew->places);
+      score_row row = score_row_of(kind, h, m, g + l, distance, crew->strip);
       float *s = crew->s + (g + l) * BLOCK;
       if (whole) {
         UNROLLED for (int v = 0; v < BLOCK / LANES; v++)
@@ -264,6 +264,8 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
   } else
     product_seen(m, d, t->q, width, b->turned_keys, crew->s);
   if (kind == SCORE_READY) prepare_scores(h, m, t->first, start, crew->s, NULL, NULL);
+  if (kind == SCORE_SLOPE)
+    slope_strip(h, t->rows, query_position(h, t->first) - key_position(h, start), crew->strip);
   forward_weights[kind](h, t, crew, start);
   bool exact = !m->whole && !all_finite(m->keys, width, b->values, b->value_stride);
   if (t->rows == 1)
@@ -425,8 +427,7 @@ void KERNEL(attention_forward)(const attention_head *h, float *scratch)
   crew.turned_keys = take(&scratch, BLOCK * width);
   crew.values = take(&scratch, BLOCK * width);
   crew.s = take(&scratch, BLOCK * BLOCK);
-  crew.places = take(&scratch, BLOCK);
-  count_places(crew.places);
+  crew.strip = take(&scratch, STRIP);
   for (size_t i = 0; i < ATTENTION_CREW; i++) {
     forward_tile *t = &crew.tiles[i];
     t->q = take(&scratch, BLOCK * width);

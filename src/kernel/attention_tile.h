@@ -242,28 +242,34 @@ static inline score_kind score_kind_of(const attention_head *h)
   return SCORE_PLAIN;
 }
 
-/* places [BLOCK]: of a block's keys beyond its first one. */
-static inline void count_places(float *places)
+/* Biases of a slope where a tile meets a block: row r and key j at strip[BLOCK - 1 - r + j].  distance: from the tile's
+ * first row to the block's first key.  An entry is the product of its own distance, whoever asks for it. */
+enum { STRIP = 2 * BLOCK };
+
+static inline void slope_strip(const attention_head *h, size_t rows, int64_t distance, float *strip)
 {
-  for (size_t j = 0; j < BLOCK; j++) places[j] = (float)j;
+  int64_t farthest = distance + BLOCK - 1;
+  if (farthest < INT32_MAX && farthest > INT32_MIN + STRIP) {
+    for (size_t v = (BLOCK - rows) / LANES * LANES; v < STRIP; v += LANES)
+      vf_store(strip + v, vf_abs(vf_from_int(vi_splat((int32_t)farthest - (int32_t)v) - vi_lanes())) * -h->slope);
+  } else {
+    for (size_t x = 0; x < STRIP; x++) strip[x] = -h->slope * fabsf((float)(farthest - (int64_t)x));
+  }
 }
 
 /* The scores of one row, a vector at a time: score_at(kind, row, product, v) for v = 0, LANES, ... */
 typedef struct score_row {
-  vf scale, slope, near; /* near: the distance of the block's first key */
-  const float *entry;    /* TABLE: of the block's first key */
-  const float *places;
+  vf scale;
+  const float *entry; /* SLOPE, TABLE: the bias of the block's first key */
   size_t from, to;
 } score_row;
 
+/* strip: see slope_strip; distance: from the row to the block's first key. */
 INLINE score_row score_row_of(const score_kind kind, const attention_head *h, const meeting *m, size_t r,
-                              int64_t distance, const float *places)
+                              int64_t distance, const float *strip)
 {
-  score_row row = {.scale = vf_splat(h->scale), .places = places, .from = m->from[r], .to = m->to[r]};
-  if (kind == SCORE_SLOPE) {
-    row.slope = vf_splat(-h->slope);
-    row.near = vf_splat((float)distance);
-  }
+  score_row row = {.scale = vf_splat(h->scale), .from = m->from[r], .to = m->to[r]};
+  if (kind == SCORE_SLOPE) row.entry = strip + BLOCK - 1 - r;
   if (kind == SCORE_TABLE) row.entry = h->table - distance;
   return row;
 }
@@ -280,8 +286,7 @@ INLINE vf table_at(const bool whole, const score_row *row, size_t v)
 
 INLINE vf score_at(const score_kind kind, const bool whole, const score_row *row, vf product, size_t v)
 {
-  if (kind == SCORE_SLOPE)
-    return vf_fma(product, row->scale, vf_abs(row->near - vf_load(row->places + v)) * row->slope);
+  if (kind == SCORE_SLOPE) return vf_fma(product, row->scale, vf_load(row->entry + v));
   if (kind == SCORE_TABLE) return vf_fma(product, row->scale, table_at(whole, row, v));
   if (kind == SCORE_PLAIN) return product * row->scale;
   return product;
