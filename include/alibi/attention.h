@@ -65,8 +65,8 @@ typedef enum alibi_bias_kind {
   ALIBI_BIAS_ROWS      /* anything: a function gives pieces of rows */
 } alibi_bias_kind;
 
-/* Bias of query row `query` and keys key .. key + count - 1 (row numbers of q and k) to bias[count], all finite; of a head
- * counted from 0 in this call.  Called from several threads at once, and more than once for a piece. */
+/* Bias of query row `query` and keys key .. key + count - 1 (row numbers of q and k; with a cache, the keys' own numbers in
+ * it) to bias[count], all finite; of a head counted from 0 in this call.  Called from several threads at once, and more than once for a piece. */
 typedef void (*alibi_bias_rows)(void *user, int head, int64_t query, int64_t key, int64_t count, float *bias);
 /* Backward: the gradient of that piece, once for each piece that is visited, in any order, from several threads. */
 typedef void (*alibi_bias_rows_gradient)(void *user, int head, int64_t query, int64_t key, int64_t count,
@@ -194,8 +194,8 @@ ALIBI_API void alibi_cache_clear(alibi_cache *cache);
 ALIBI_API int64_t alibi_cache_length(const alibi_cache *cache);
 
 /* Forward with the keys and values of caches: sequence n reads caches[n] (its length is its number of keys, at
- * positions 0, 1, ...).  keys, k, v, key_starts and the positions are not used; biases of kind KEY and ROWS are not
- * possible.  With a falling bias a step costs the same however long the cache. */
+ * positions 0, 1, ...).  keys, k, v, key_starts and the positions are not used; a bias of kind KEY is not possible.  With a
+ * falling bias a step costs the same however long the cache. */
 ALIBI_API alibi_status alibi_attention_decode_scratch(alibi_context *context, const alibi_attention *attention,
                                                       alibi_cache *const *caches, size_t *bytes, alibi_error *error);
 ALIBI_API alibi_status alibi_attention_decode(alibi_context *context, const alibi_attention *attention,

@@ -145,11 +145,13 @@ attention_head attend_head(const op_attention *a, size_t segment, size_t h)
 {
   const attention_segment *s = &a->segments[segment];
   size_t group = h / (a->heads / a->kv_heads), row = s->row;
+  bool numbered = a->rows_by_position || s->cache; /* keys from 0 on */
   attention_head head = {
       .queries = s->rows, .keys = s->keys, .head_size = a->head_size, .scale = a->scale, .cap = a->cap,
       .first = s->first, .both_sides = a->both_sides, .window = a->window, .bias = a->bias,
       .slope = a->bias == BIAS_SLOPE ? a->slopes[h] : 0, .rows = a->rows, .head = (int)h,
-      .query_row = (int64_t)row, .key_row = (int64_t)s->key_row,
+      .query_row = a->rows_by_position ? (int64_t)s->first : (int64_t)row,
+      .key_row = numbered ? 0 : (int64_t)s->key_row,
       .q = a->q.data + row * a->q.row_stride + h * a->q.head_stride, .q_stride = a->q.row_stride,
       .k_stride = a->k.row_stride, .v_stride = a->v.row_stride,
       .proof.log_tolerance = -INFINITY,

@@ -49,6 +49,7 @@ typedef struct op_attention {
   size_t table_length;
   const float *offsets;         /* [S, H] */
   const attention_rows *rows;
+  bool rows_by_position;        /* ROWS: the function takes positions; else rows of q and k, of a cache its keys */
 
   double tolerance; /* 0: nothing is skipped */
   /* DISTANCE: as op_table_tails made them; NULL: nothing is skipped. */

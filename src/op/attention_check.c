@@ -235,13 +235,11 @@ static status check_bias(alibi_attention *a, attention_task task, const int64_t 
       return fail(error, ALIBI_INVALID, "offsets: expected a number per key and head, found NULL");
     return check_finite("offsets", a->bias.offsets, a->keys * a->heads, error);
   case ALIBI_BIAS_ROWS:
-    if (task == TASK_DECODE) break;
     return a->bias.rows ? ALIBI_OK : fail(error, ALIBI_INVALID, "rows: expected a function, found NULL");
   default:
     return fail(error, ALIBI_INVALID, "bias.kind: expected one of alibi_bias_kind, found %d", (int)a->bias.kind);
   }
-  return fail(error, ALIBI_INVALID, "bias.kind: expected NONE, SLOPE or DISTANCE with a cache, found %s",
-              a->bias.kind == ALIBI_BIAS_KEY ? "KEY" : "ROWS");
+  return fail(error, ALIBI_INVALID, "bias.kind: expected NONE, SLOPE, DISTANCE or ROWS with a cache, found KEY");
 }
 
 /* ---- tensors ---- */

@@ -278,7 +278,8 @@ static status prepare_caches(const attention_call *c, alibi_error *error)
 {
   size_t share = (size_t)(c->a.heads / c->a.kv_heads);
   status result = ALIBI_OK;
-  if (c->a.tolerance <= 0 || c->a.bias.kind == ALIBI_BIAS_NONE) return ALIBI_OK;
+  bool falls = c->a.bias.kind == ALIBI_BIAS_SLOPE || has_table(c);
+  if (c->a.tolerance <= 0 || !falls) return ALIBI_OK;
   for (int64_t n = 0; n < c->a.sequences; n++) TRY(block_cache_prepare_proof(c->caches[n]->blocks, share, error));
 done:
   return result;

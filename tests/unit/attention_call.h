@@ -57,6 +57,10 @@ typedef struct call_rows {
   int64_t queries, keys;
   float *bias, *gradient; /* [H, T, S] */
   unsigned char *given;   /* how often a piece of the gradient came */
+  int64_t first_query;    /* of the call among the queries */
+  /* With caches keys are counted in their own. */
+  int64_t sequences;
+  const int64_t *query_starts, *key_starts;
 } call_rows;
 
 typedef struct call {
@@ -207,6 +211,12 @@ static inline alibi_heads_out call_out(const call_tensor *t, bool plain)
 static inline void call_rows_bias(void *user, int head, int64_t query, int64_t key, int64_t count, float *bias)
 {
   const call_rows *rows = user;
+  query += rows->first_query;
+  for (int64_t n = 0; n < rows->sequences; n++)
+    if (query >= rows->query_starts[n] && query < rows->query_starts[n + 1]) {
+      key += rows->key_starts[n];
+      break;
+    }
   memcpy(bias, rows->bias + (head * rows->queries + query) * rows->keys + key, (size_t)count * sizeof *bias);
 }
 
@@ -288,8 +298,8 @@ static inline void call_bias(call *c)
     c->g.offsets = call_numbers(offsets, o->seed + 36, 1);
   }
   if (o->bias == ALIBI_BIAS_ROWS) {
-    c->rows = (call_rows){a->queries, a->keys, call_numbers(rows, o->seed + 37, 3),
-                          call_memory(rows, sizeof(float)), call_memory(rows, 1)};
+    c->rows = (call_rows){.queries = a->queries, .keys = a->keys, .bias = call_numbers(rows, o->seed + 37, 3),
+                          .gradient = call_memory(rows, sizeof(float)), .given = call_memory(rows, 1)};
     a->bias.rows = call_rows_bias;
     a->bias.rows_gradient = call_rows_gradient;
     a->bias.user = &c->rows;
@@ -447,6 +457,9 @@ static inline void call_backward(call *c)
 static inline void call_decode(call *c, alibi_cache *const *caches)
 {
   alibi_attention *a = &c->a;
+  c->rows.sequences = a->key_starts ? a->sequences : 0;
+  c->rows.query_starts = a->query_starts;
+  c->rows.key_starts = a->key_starts;
   a->keys = 0;
   a->k = a->v = (alibi_heads){NULL, 0, 0};
   a->key_starts = a->query_positions = a->key_positions = NULL;

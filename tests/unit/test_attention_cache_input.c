@@ -25,8 +25,8 @@ static void caches_that_do_not_fit(void **unused)
   c->a.bias.kind = ALIBI_BIAS_KEY;
   expect_invalid("decode", alibi_attention_decode(context, &c->a, both, NULL, 0, &e), &e, "kind");
   c->a.bias.kind = ALIBI_BIAS_ROWS;
-  c->a.bias.rows = call_rows_bias;
-  expect_invalid("decode", alibi_attention_decode(context, &c->a, both, NULL, 0, &e), &e, "kind");
+  c->a.bias.rows = NULL;
+  expect_invalid("decode", alibi_attention_decode(context, &c->a, both, NULL, 0, &e), &e, "rows");
   expect_nothing_written(&s);
   alibi_cache_free(fits);
   alibi_cache_free(wide);
