@@ -20,6 +20,14 @@ enum { ALIBI_NAME_SIZE = 64, ALIBI_POSITION_OPTIONS_SIZE = 256 };
 typedef enum alibi_norm { ALIBI_NORM_LAYER = 0, ALIBI_NORM_RMS } alibi_norm;
 typedef enum alibi_activation { ALIBI_GELU_ERF = 0, ALIBI_GELU_TANH } alibi_activation;
 
+/* Scores of a query that sees n keys, itself among them: as they are; times ln n / ln train_length for n >
+ * train_length; or times s ln n, s learned for each layer and head (scalable softmax). */
+typedef enum alibi_score_scaling {
+  ALIBI_SCORE_SCALING_NONE = 0,
+  ALIBI_SCORE_SCALING_LOG_N,
+  ALIBI_SCORE_SCALING_SSMAX
+} alibi_score_scaling;
+
 /* The block as data.  Start from alibi_model_config_init; change fields or use alibi_model_config_set. */
 typedef struct alibi_model_config {
   size_t size;          /* sizeof(alibi_model_config), set by alibi_model_config_init (alibi/base.h) */
@@ -45,6 +53,7 @@ typedef struct alibi_model_config {
     unsigned char bytes[ALIBI_POSITION_OPTIONS_SIZE];
     double align;
   } position_options; /* the method's own settings; set them by name */
+  int score_scaling;  /* alibi_score_scaling */
 } alibi_model_config;
 
 ALIBI_API void alibi_model_config_init(alibi_model_config *config);

@@ -4,6 +4,7 @@
 
 #include "model/model.h"
 #include "model/walk.h"
+#include "position/score_scaling.h"
 
 /* Loss and gradient through the output weight, a chunk of rows at a time, so that no [R, V] matrix is stored. */
 static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *targets, model_parameters *grads)
@@ -73,10 +74,10 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
   if (own->table) a.table_grad = own->table + first_head * plan->length;
   if (own->slopes) a.slope_grad = own->slopes + first_head;
   op_attention_backward(context, &a, p->attention_memory);
+  size_t first_scale = walk_first_scale(plan, s, layer);
   if (plan->row_scale)
-    op_scale_heads_backward(context, s->rows, s->heads, s->head_size, walk_row_scale(plan, s, layer), plan->length,
-                            p->positions, b->qkv, p->dqkv, s->qkv,
-                            own->row_scale ? own->row_scale + first_head * plan->length : NULL);
+    op_scale_heads_backward(context, s->rows, s->heads, s->head_size, plan->row_scale + first_scale, plan->length,
+                            p->positions, b->qkv, p->dqkv, s->qkv, own->row_scale ? own->row_scale + first_scale : NULL);
   if (plan->rotary) {
     op_rotation queries = walk_rotation(plan, false), keys = walk_rotation(plan, true);
     op_rotate(context, s->rows, s->heads, s->head_size, &queries, p->positions, true, p->dqkv, s->qkv);
@@ -99,7 +100,8 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   if (own->embedding) memset(own->embedding, 0, p->shape.length * s.width * sizeof *own->embedding);
   size_t heads = plan->sets * s.heads, entries = heads * p->shape.length;
   if (own->table) memset(own->table, 0, entries * sizeof *own->table);
-  if (own->row_scale) memset(own->row_scale, 0, entries * sizeof *own->row_scale);
+  size_t scales = plan->row_scale_sets * s.heads * p->shape.length;
+  if (own->row_scale) memset(own->row_scale, 0, scales * sizeof *own->row_scale);
   if (own->slopes) memset(own->slopes, 0, heads * sizeof *own->slopes);
   double loss = head_backward(p, &s, targets, grads);
   memset(p->dx, 0, s.rows * s.width * sizeof *p->dx);
@@ -113,5 +115,6 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   op_embedding_backward(context, s.rows, s.width, p->tokens, p->positions, plan->embedding_scale, p->dx,
                         grads->embedding, own->embedding);
   if (p->model->method->backward) p->model->method->backward(&p->request, plan, own, grads->position);
+  score_scaling_backward(&p->request, own->row_scale, grads->score_scale);
   return loss;
 }

@@ -11,6 +11,11 @@
 
 static const char *const norm_names[] = {"layernorm", "rmsnorm", NULL};
 static const char *const activation_names[] = {"gelu", "gelu-tanh", NULL};
+static const char *const scaling_names[] = {"none", "log-n", "ssmax", NULL};
+
+_Static_assert((int)ALIBI_SCORE_SCALING_LOG_N == (int)SCORE_SCALING_LOG_N &&
+                   (int)ALIBI_SCORE_SCALING_SSMAX == (int)SCORE_SCALING_SSMAX,
+               "the public names of score scaling are those of the position room");
 
 #define AT(member) offsetof(alibi_model_config, member)
 
@@ -37,6 +42,8 @@ static const field fields[] = {
     {"embedding_deviation", FIELD_REAL, AT(embedding_deviation), 0, 100, 0, NULL, NULL,
      "standard deviation of a new embedding; 0: 1 / sqrt(width)"},
     {"position", FIELD_TEXT, AT(position), 0, 0, 0, NULL, "alibi", "position method"},
+    {"score_scaling", FIELD_CHOICE, AT(score_scaling), 0, 0, ALIBI_SCORE_SCALING_NONE, scaling_names, NULL,
+     "scores grow with ln n, n keys seen: log-n only beyond the trained length, ssmax always, by a learned factor"},
 };
 
 field_table model_config_fields(void)

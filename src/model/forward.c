@@ -97,8 +97,8 @@ static void project(model_pass *p, const walk_shape *s, size_t layer, block_acti
     op_rotate(context, s->rows, s->kv_heads, d, &keys, p->positions, false, b->qkv + s->attended, s->qkv);
   }
   if (plan->row_scale)
-    op_scale_heads(context, s->rows, s->heads, d, walk_row_scale(plan, s, layer), plan->length, p->positions, b->qkv,
-                   s->qkv);
+    op_scale_heads(context, s->rows, s->heads, d, plan->row_scale + walk_first_scale(plan, s, layer), plan->length,
+                   p->positions, b->qkv, s->qkv);
 }
 
 /* In the last block only the wanted rows ask; all of them give keys and values. */

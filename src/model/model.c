@@ -140,7 +140,16 @@ static double largest(const float *x, size_t count)
   return most;
 }
 
-/* With QK-norm no query and no key is longer than its largest gain times sqrt(D); without it, who knows. */
+/* Of the scores of a layer's rows. */
+static double largest_scale(const model_pass *pass, size_t layer)
+{
+  const position_plan *plan = &pass->position.plan;
+  size_t entries = (size_t)pass->model->config.heads * plan->length;
+  return plan->row_scale ? largest(plan->row_scale + (plan->row_scale_sets > 1 ? layer * entries : 0), entries) : 1;
+}
+
+/* With QK-norm no query and no key is longer than its largest gain times sqrt(D), where rows are scaled times the largest
+ * of these; without it, who knows. */
 static void limit_scores(const model_pass *pass, block_cache *cache)
 {
   const alibi_model_config *c = &pass->model->config;
@@ -148,7 +157,8 @@ static void limit_scores(const model_pass *pass, block_cache *cache)
   double scale = fabs((double)pass->position.plan.score_scale) * sqrt((double)d) * (1 + 1e-5);
   for (size_t l = 0; c->qk_norm && l < cache->lists; l++) {
     const block_parameters *b = &pass->model->parameters.blocks[l / kv_heads];
-    cache->score_limit[l] = scale * largest(b->query_norm_gain, d) * largest(b->key_norm_gain, d);
+    cache->score_limit[l] = scale * largest(b->query_norm_gain, d) * largest(b->key_norm_gain, d) *
+                            largest_scale(pass, l / kv_heads);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "position/score_scaling.h"
 
 enum { OFFSET_MULTIPLE = 16 };
 
@@ -87,6 +88,14 @@ static size_t method_parameters(const alibi_model_config *c, position_parameter 
   return method->parameters ? method->parameters(&shape, c->position_options.bytes, list) : 0;
 }
 
+static status add_score_scale(parameter_list *list, const alibi_model_config *c, alibi_error *error)
+{
+  position_shape shape = model_config_position_shape(c);
+  position_parameter own;
+  if (!score_scaling_parameters((score_scaling_kind)c->score_scaling, &shape, &own)) return ALIBI_OK;
+  return add(list, "", own.name, own.rows, own.columns, INITIAL_SCORE_SCALE, own.decay, error);
+}
+
 status parameter_list_new(const alibi_model_config *config, parameter_list *list, alibi_error *error)
 {
   position_parameter own[POSITION_MAX_PARAMETERS];
@@ -97,6 +106,7 @@ status parameter_list_new(const alibi_model_config *config, parameter_list *list
   TRY(add(list, "", "embedding.weight", vocabulary, width, INITIAL_EMBEDDING, true, error));
   for (size_t i = 0; i < own_count; i++)
     TRY(add(list, "", own[i].name, own[i].rows, own[i].columns, INITIAL_POSITION, own[i].decay, error));
+  TRY(add_score_scale(list, config, error));
   for (size_t layer = 0; layer < (size_t)config->layers; layer++) TRY(add_block(list, config, layer, error));
   TRY(add_norm(list, config, "", "final_norm", error));
   if (!config->tied) TRY(add(list, "", "output.weight", vocabulary, width, INITIAL_NORMAL, true, error));
@@ -126,6 +136,7 @@ void parameter_list_initialise(const parameter_list *list, const alibi_model_con
   double deviation = config->initial_deviation, residual = deviation / sqrt(2.0 * (double)config->layers);
   double embedding =
       config->embedding_deviation > 0 ? config->embedding_deviation : 1 / sqrt((double)config->width);
+  float score_scale = config->score_scaling == ALIBI_SCORE_SCALING_SSMAX ? score_scaling_initial(&shape) : 0;
   size_t own = 0;
   for (size_t i = 0; i < list->count; i++) {
     const parameter *p = &list->items[i];
@@ -135,7 +146,8 @@ void parameter_list_initialise(const parameter_list *list, const alibi_model_con
     uint64_t stream = 14695981039346656037u; /* FNV-1a */
     for (const char *c = p->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
     for (size_t e = 0; e < elements; e++) {
-      double normal = p->initial == INITIAL_ONE || p->initial == INITIAL_ZERO ? 0 : random_normal(seed, stream, e);
+      bool constant = p->initial == INITIAL_ONE || p->initial == INITIAL_ZERO || p->initial == INITIAL_SCORE_SCALE;
+      double normal = constant ? 0 : random_normal(seed, stream, e);
       switch (p->initial) {
       case INITIAL_NORMAL: value[e] = (float)(deviation * normal); break;
       case INITIAL_EMBEDDING: value[e] = (float)(embedding * normal); break;
@@ -145,6 +157,7 @@ void parameter_list_initialise(const parameter_list *list, const alibi_model_con
       case INITIAL_POSITION:
         value[e] = method->initial ? method->initial(&shape, config->position_options.bytes, own, e, normal) : 0;
         break;
+      case INITIAL_SCORE_SCALE: value[e] = score_scale; break;
       }
     }
     if (p->initial == INITIAL_POSITION) own++;
@@ -170,6 +183,7 @@ status model_parameters_new(const parameter_list *list, const alibi_model_config
   if (result != ALIBI_OK) return result;
   pointers->embedding = locate(list, block, "", "embedding.weight");
   for (size_t i = 0; i < own_count; i++) pointers->position[i] = locate(list, block, "", own[i].name);
+  pointers->score_scale = locate(list, block, "", "position.score_scale");
   for (size_t layer = 0; layer < (size_t)config->layers; layer++) {
     char prefix[32];
     snprintf(prefix, sizeof prefix, "blocks.%zu.", layer);

@@ -15,7 +15,8 @@ typedef enum parameter_initial {
                         its sinusoid */
   INITIAL_ONE,
   INITIAL_ZERO,
-  INITIAL_POSITION /* the position method says */
+  INITIAL_POSITION, /* the position method says */
+  INITIAL_SCORE_SCALE
 } parameter_initial;
 
 typedef struct parameter {
@@ -51,6 +52,7 @@ typedef struct block_parameters {
 typedef struct model_parameters {
   float *embedding; /* [V, C] */
   float *position[POSITION_MAX_PARAMETERS];
+  float *score_scale;                        /* [L, H] */
   block_parameters *blocks;                  /* [L], owned */
   float *final_norm_gain, *final_norm_shift; /* [C] */
   float *output_weight;                      /* [V, C]; the embedding where tied */

@@ -108,8 +108,10 @@ static void layout_backward(model_pass *p, arena *a)
     p->position_grad.embedding = arena_floats(a, size_mul(p->shape.length, width));
   const position_plan *plan = &p->position.plan;
   size_t entries = size_mul(size_mul(plan->sets, heads), p->shape.length);
+  size_t scales = size_mul(size_mul(plan->row_scale_sets, heads), p->shape.length);
+  bool scale_learned = learned || p->model->parameters.score_scale;
   if (plan->bias == BIAS_DISTANCE && learned) p->position_grad.table = arena_floats(a, entries);
-  if (plan->row_scale && learned) p->position_grad.row_scale = arena_floats(a, entries);
+  if (plan->row_scale && scale_learned) p->position_grad.row_scale = arena_floats(a, scales);
   if (plan->bias == BIAS_SLOPE && learned)
     p->position_grad.slopes = arena_take(a, size_mul(plan->sets, heads), sizeof *p->position_grad.slopes);
 }
@@ -149,7 +151,9 @@ static status prepare_position(model_pass *p, alibi_error *error)
                               .options = model->config.position_options.bytes,
                               .length = p->shape.length,
                               .extension = p->shape.extension,
-                              .extension_options = p->shape.extension_options};
+                              .extension_options = p->shape.extension_options,
+                              .scaling = {.kind = (score_scaling_kind)model->config.score_scaling,
+                                          .values = model->parameters.score_scale}};
   for (size_t i = 0; i < POSITION_MAX_PARAMETERS; i++) request.parameters[i] = model->parameters.position[i];
   p->request = request;
   return position_prepare(model->method, &p->request, &p->position, error);
@@ -206,7 +210,7 @@ size_t model_pass_bytes(alibi_model *model, const pass_shape *shape)
 void model_pass_refresh(model_pass *pass)
 {
   const position_method *method = pass->model->method;
-  if (!method->parameters) return;
-  method->fill(&pass->request, &pass->position.plan);
+  if (!method->parameters && !pass->request.scaling.values) return;
+  position_fill(method, &pass->request, &pass->position.plan);
   fill_tails(pass);
 }

@@ -22,9 +22,10 @@ static inline size_t walk_set(const position_plan *plan, size_t layer)
   return plan->sets > 1 ? layer : 0;
 }
 
-static inline const float *walk_row_scale(const position_plan *plan, const walk_shape *s, size_t layer)
+/* Where a layer's entries of row_scale, and of its gradient, begin. */
+static inline size_t walk_first_scale(const position_plan *plan, const walk_shape *s, size_t layer)
 {
-  return plan->row_scale + walk_set(plan, layer) * s->heads * plan->length;
+  return plan->row_scale_sets > 1 ? layer * s->heads * plan->length : 0;
 }
 
 static inline op_rotation walk_rotation(const position_plan *plan, bool key)

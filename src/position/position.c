@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "position/score_scaling.h"
+
 #include "position_extension_registry.inc"
 #include "position_method_registry.inc"
 
@@ -99,6 +101,8 @@ static status check_parameters(const position_method *method, const position_req
     if (!request->parameters[i])
       return fail(error, ALIBI_INVALID, "position method '%s': expected values of the parameter '%s', found none",
                   method->name, list[i].name);
+  if (request->scaling.kind == SCORE_SCALING_SSMAX && !request->scaling.values)
+    return fail(error, ALIBI_INVALID, "score scaling 'ssmax': expected values of its parameter, found none");
   return ALIBI_OK;
 }
 
@@ -148,11 +152,22 @@ done:
   return result;
 }
 
-static void lay_out(const position_method *method, const position_request *request, position_tables *tables)
+/* Does the method itself scale rows?  (Known once there is memory.) */
+static bool lay_out(const position_method *method, const position_request *request, position_tables *tables)
 {
   tables->plan =
       (position_plan){.length = request->length, .sets = 1, .embedding_scale = 1, .score_scale = 1, .bias = BIAS_NONE};
   method->layout(request, &tables->plan, &tables->memory);
+  bool own = tables->plan.row_scale != NULL;
+  tables->plan.row_scale_sets = own ? tables->plan.sets : 1;
+  score_scaling_layout(request, &tables->plan, &tables->memory);
+  return own;
+}
+
+void position_fill(const position_method *method, const position_request *request, position_plan *plan)
+{
+  method->fill(request, plan);
+  score_scaling_fill(request, plan);
 }
 
 status position_prepare(const position_method *method, const position_request *request, position_tables *tables,
@@ -163,10 +178,15 @@ status position_prepare(const position_method *method, const position_request *r
   TRY(check_request(method, request, error));
   lay_out(method, request, tables);
   TRY(arena_allocate(&tables->memory, "the tables of a position method", error));
-  lay_out(method, request, tables);
-  method->fill(request, &tables->plan);
+  if (lay_out(method, request, tables) && request->scaling.kind != SCORE_SCALING_NONE)
+    RAISE(error, ALIBI_INVALID, "position method '%s': expected no scaling of scores beside its own, found one",
+          method->name);
+  position_fill(method, request, &tables->plan);
 done:
-  if (result != ALIBI_OK) *tables = (position_tables){0};
+  if (result != ALIBI_OK) {
+    arena_free(&tables->memory);
+    *tables = (position_tables){0};
+  }
   return result;
 }
 

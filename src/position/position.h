@@ -25,6 +25,15 @@ typedef struct position_shape {
 
 struct position_extension;
 
+typedef enum score_scaling_kind { SCORE_SCALING_NONE = 0, SCORE_SCALING_LOG_N, SCORE_SCALING_SSMAX } score_scaling_kind;
+
+/* Log-n scaling of the scores, a switch beside any method (position/score_scaling.h). */
+typedef struct position_scaling {
+  score_scaling_kind kind;
+  size_t length;       /* L of log-n; 0: the trained length */
+  const float *values; /* [L, H] of ssmax */
+} position_scaling;
+
 /* For which model, with which settings and parameters, how far. */
 typedef struct position_request {
   position_shape shape;
@@ -33,6 +42,7 @@ typedef struct position_request {
   size_t length;                                  /* positions 0 .. length-1 are needed; also the declared length */
   const struct position_extension *extension;     /* NULL: as trained */
   const void *extension_options;
+  position_scaling scaling;
 } position_request;
 
 /* What the model applies.  Pointers are NULL (or kind BIAS_NONE) where the method does not act. */
@@ -46,7 +56,8 @@ typedef struct position_plan {
   const float *cosine, *sine; /* [length, rotary/2] */
   const float *key_cosine, *key_sine; /* of keys; NULL: as queries */
   float score_scale;          /* multiplies 1/sqrt(d); 1 */
-  const float *row_scale;     /* [sets, H, length] multiplies the scaled scores of the query at a position */
+  const float *row_scale;     /* [row_scale_sets, H, length] multiplies the scaled scores of the query at a position */
+  size_t row_scale_sets;      /* 1 or L; 0, as a method leaves it: sets */
   size_t window;              /* keys at i - j < window only; 0: all */
   bias_kind bias;
   const float *slopes;        /* [sets, H] BIAS_SLOPE */
@@ -61,7 +72,7 @@ typedef struct position_plan {
 /* Gradients of the plan's tables, same layouts; NULL where not wanted. */
 typedef struct position_plan_grad {
   float *embedding; /* [length, C] */
-  float *row_scale; /* [sets, H, length] */
+  float *row_scale; /* [row_scale_sets, H, length] */
   double *slopes;   /* [sets, H] */
   float *table;     /* [sets, H, length] */
 } position_plan_grad;
@@ -143,5 +154,7 @@ typedef struct position_tables {
 status position_prepare(const position_method *method, const position_request *request, position_tables *tables,
                         alibi_error *error);
 void position_release(position_tables *tables);
+/* After parameters changed: the tables of the method and of the scaling of scores again. */
+void position_fill(const position_method *method, const position_request *request, position_plan *plan);
 
 #endif

@@ -83,6 +83,9 @@ static const char *const tiny_variants[] = {
     "kv_heads=2",
     "kv_heads=1 head_size=12",
     "norm=rmsnorm",
+    "score_scaling=log-n",
+    "score_scaling=ssmax",
+    "score_scaling=ssmax position=rope kv_heads=2 qk_norm=true",
     "head_size=6 qk_norm=true bias=true norm_bias=true tied=false activation=gelu-tanh kv_heads=2",
 };
 enum { TINY_VARIANTS = sizeof tiny_variants / sizeof tiny_variants[0] };
