@@ -41,6 +41,7 @@ op_attention walk_attention(const model_pass *p, const walk_shape *s, size_t lay
                         .tails_before = tails->before ? tails->before + first_tail : NULL,
                         .largest_factors = tails->largest_factors ? tails->largest_factors + first_head : NULL,
                         .rows = plan->bias == BIAS_ROWS ? &plan->rows : NULL,
+                        .rows_by_position = true,
                         .window = plan->window,
                         .segments = p->attention,
                         .segment_count = p->segment_count,
