@@ -18,6 +18,11 @@ static const void *at_const(const field *f, const void *object)
   return (const char *)object + f->offset;
 }
 
+static size_t text_size(const field *f)
+{
+  return f->maximum > 0 ? (size_t)f->maximum : FIELD_TEXT_SIZE;
+}
+
 static int choice_count(const field *f)
 {
   int count = 0;
@@ -41,7 +46,7 @@ void field_init(field_table table, void *object)
   for (size_t i = 0; i < table.count; i++) {
     const field *f = &table.fields[i];
     if (f->kind == FIELD_TEXT)
-      snprintf(at(f, object), FIELD_TEXT_SIZE, "%s", f->initial_text ? f->initial_text : "");
+      snprintf(at(f, object), text_size(f), "%s", f->initial_text ? f->initial_text : "");
     else
       store_number(f, object, f->initial);
   }
@@ -113,10 +118,9 @@ status field_set_text(const field *f, void *object, const char *option, const ch
     return ALIBI_OK;
   case FIELD_CHOICE: return set_choice(f, object, option, text, error);
   case FIELD_TEXT:
-    if (strlen(text) >= FIELD_TEXT_SIZE)
-      return fail(error, ALIBI_INVALID, "%s: expected at most %d bytes, found %zu", option, FIELD_TEXT_SIZE - 1,
-                  strlen(text));
-    snprintf(at(f, object), FIELD_TEXT_SIZE, "%s", text);
+    if (strlen(text) >= text_size(f))
+      return fail(error, ALIBI_INVALID, "%s: expected at most %zu bytes, found %zu", option, text_size(f) - 1, strlen(text));
+    snprintf(at(f, object), text_size(f), "%s", text);
     return ALIBI_OK;
   }
   assert(!"a field of no kind");

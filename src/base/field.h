@@ -4,7 +4,7 @@
  * A field lives at `offset` in its struct.  Its kind says how it is stored:
  *   FIELD_INTEGER int64_t   FIELD_REAL double   FIELD_BOOLEAN bool
  *   FIELD_CHOICE  int, an index into the NULL-terminated list `choices`; files store the name
- *   FIELD_TEXT    char[FIELD_TEXT_SIZE] */
+ *   FIELD_TEXT    char[`maximum`], or char[FIELD_TEXT_SIZE] where that is 0 */
 #ifndef BASE_FIELD_H
 #define BASE_FIELD_H
 
@@ -22,7 +22,7 @@ typedef struct field {
   const char *name; /* snake_case; the option is --name with '-' for '_' */
   field_kind kind;
   size_t offset;
-  double minimum, maximum, initial; /* numbers; initial also for BOOLEAN and CHOICE */
+  double minimum, maximum, initial; /* numbers; initial also for BOOLEAN and CHOICE; maximum: bytes of a TEXT */
   const char *const *choices;       /* FIELD_CHOICE */
   const char *initial_text;         /* FIELD_TEXT */
   const char *help;                 /* half a line; units named */

@@ -53,7 +53,7 @@ static void print_method(const position_method *m)
   print_settings(m->fields, m->name);
   for (size_t i = 0; i < position_extension_count(); i++) {
     const position_extension *x = position_extension_at(i);
-    if (strcmp(x->method, m->name) != 0) continue;
+    if (!position_extends(x, m)) continue;
     printf("\n--extend %s: %s\n\n  formula     %s\n  source      %s\n", x->name, x->title, x->formula, x->source);
   }
 }
@@ -69,7 +69,7 @@ static json_node *method_node(const position_method *m)
   node_set_boolean(node, "decays", m->decays);
   node_set_boolean(node, "parameters", m->parameters != NULL);
   for (size_t i = 0; i < position_extension_count(); i++)
-    if (strcmp(position_extension_at(i)->method, m->name) == 0)
+    if (position_extends(position_extension_at(i), m))
       node_append_text(extensions, position_extension_at(i)->name);
   node_set(node, "extensions", extensions);
   return node;
@@ -107,7 +107,7 @@ static status positions_run(command_line *line, alibi_error *error)
   printf("\nTo go beyond the trained length (--extend):\n\n");
   for (size_t i = 0; i < position_extension_count(); i++)
     printf("%-12s %s (of %s)\n", position_extension_at(i)->name, position_extension_at(i)->title,
-           position_extension_at(i)->method);
+           position_extension_at(i)->family);
   return ALIBI_OK;
 }
 

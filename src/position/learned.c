@@ -1,5 +1,6 @@
 /* Learned absolute positions: a table of L rows, added to the word embedding.  There is no row for position L, so
- * a longer text cannot be read at all: the limit says so instead of inventing rows. */
+ * a longer text cannot be read at all: the limit says so instead of inventing rows (an extension that chooses a row for every
+ * position lifts it). */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -41,22 +42,25 @@ static void layout(const position_request *request, position_plan *plan, arena *
 
 static void fill(const position_request *request, position_plan *plan)
 {
-  size_t count = request->length * request->shape.width;
+  size_t width = request->shape.width;
   float *table = (float *)plan->embedding;
-  for (size_t i = 0; i < count; i++) table[i] = request->parameters[0][i];
+  for (size_t i = 0; i < request->length; i++)
+    for (size_t c = 0; c < width; c++) table[i * width + c] = request->parameters[0][position_row(request, i) * width + c];
 }
 
 static void backward(const position_request *request, const position_plan *plan, const position_plan_grad *grad,
                      float *const *parameter_grads)
 {
   (void)plan;
-  size_t count = request->length * request->shape.width;
-  for (size_t i = 0; i < count; i++) parameter_grads[0][i] += grad->embedding[i];
+  size_t width = request->shape.width;
+  for (size_t i = 0; i < request->length; i++)
+    for (size_t c = 0; c < width; c++)
+      parameter_grads[0][position_row(request, i) * width + c] += grad->embedding[i * width + c];
 }
 
 static double embedding(const position_request *request, size_t position, size_t channel)
 {
-  return request->parameters[0][position * request->shape.width + channel];
+  return request->parameters[0][position_row(request, position) * request->shape.width + channel];
 }
 
 const position_method position_method_learned = {
@@ -64,6 +68,7 @@ const position_method position_method_learned = {
     .title = "learned absolute positions",
     .formula = "x + table[pos], pos < L",
     .source = "Gehring et al., ICML 2017",
+    .family = "absolute",
     .fields = FIELD_TABLE(learned_fields),
     .options_size = sizeof(learned_options),
     .limit = limit,

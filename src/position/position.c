@@ -3,6 +3,7 @@
  * nothing left to check. */
 #include "position/position.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,17 @@ const position_method *position_method_find(const char *name)
   return NULL;
 }
 
+const char *position_method_family(const position_method *method)
+{
+  return method->family ? method->family : method->name;
+}
+
+size_t position_method_limit(const position_method *method, const position_shape *shape, const void *options,
+                             const position_extension *extension)
+{
+  return method->limit && !(extension && extension->row) ? method->limit(shape, options) : SIZE_MAX;
+}
+
 size_t position_extension_count(void)
 {
   return POSITION_EXTENSION_COUNT;
@@ -38,13 +50,39 @@ const position_extension *position_extension_at(size_t index)
   return index < POSITION_EXTENSION_COUNT ? position_extension_registry[index] : NULL;
 }
 
+bool position_extends(const position_extension *extension, const position_method *method)
+{
+  return strcmp(extension->family, position_method_family(method)) == 0;
+}
+
 const position_extension *position_extension_find(const char *method, const char *name)
 {
-  for (size_t i = 0; i < POSITION_EXTENSION_COUNT; i++) {
+  const position_method *extended = position_method_find(method);
+  for (size_t i = 0; extended && i < POSITION_EXTENSION_COUNT; i++) {
     const position_extension *extension = position_extension_registry[i];
-    if (strcmp(extension->method, method) == 0 && strcmp(extension->name, name) == 0) return extension;
+    if (position_extends(extension, extended) && strcmp(extension->name, name) == 0) return extension;
   }
   return NULL;
+}
+
+size_t position_row(const position_request *request, size_t position)
+{
+  const position_extension *extension = request->extension;
+  return extension && extension->row ? extension->row(request, position) : position;
+}
+
+double position_slope_factor(const position_request *request, position_slope *slope, size_t set, size_t head)
+{
+  const position_extension *extension = request->extension;
+  if (!extension || !extension->slope) return 1;
+  double own = slope(request, set, head);
+  size_t rank = 0, count = 0;
+  for (size_t h = 0; h < request->shape.heads; h++) {
+    double other = slope(request, set, h);
+    rank += other > own;
+    count += other > 0;
+  }
+  return own > 0 ? extension->slope(request, rank, count) : 1;
 }
 
 static void add_name(char *text, size_t size, const char *name)
@@ -64,8 +102,9 @@ void position_extension_names(const char *method, char *text, size_t size)
 {
   if (size == 0) return;
   text[0] = '\0';
-  for (size_t i = 0; i < POSITION_EXTENSION_COUNT; i++)
-    if (strcmp(position_extension_registry[i]->method, method) == 0)
+  const position_method *extended = position_method_find(method);
+  for (size_t i = 0; extended && i < POSITION_EXTENSION_COUNT; i++)
+    if (position_extends(position_extension_registry[i], extended))
       add_name(text, size, position_extension_registry[i]->name);
 }
 
@@ -93,6 +132,15 @@ status position_extension_require(const char *option, const char *method, const 
               option, method, names, name);
 }
 
+/* "rope, p-rope" */
+static void names_of_family(const char *family, char *text, size_t size)
+{
+  text[0] = '\0';
+  for (size_t i = 0; i < POSITION_METHOD_COUNT; i++)
+    if (strcmp(position_method_family(position_method_registry[i]), family) == 0)
+      add_name(text, size, position_method_registry[i]->name);
+}
+
 static status check_parameters(const position_method *method, const position_request *request, alibi_error *error)
 {
   position_parameter list[POSITION_MAX_PARAMETERS];
@@ -109,12 +157,14 @@ static status check_parameters(const position_method *method, const position_req
 static status check_extension(const position_method *method, const position_request *request, alibi_error *error)
 {
   status result = ALIBI_OK;
-  char what[64 + FIELD_TEXT_SIZE];
+  char what[64 + FIELD_TEXT_SIZE], names[512];
   const position_extension *extension = request->extension;
   snprintf(what, sizeof what, "position extension '%s'", extension->name);
-  if (strcmp(extension->method, method->name) != 0)
-    RAISE(error, ALIBI_INVALID, "%s: expected a model with position method '%s', found '%s'", what,
-          extension->method, method->name);
+  if (!position_extends(extension, method)) {
+    names_of_family(extension->family, names, sizeof names);
+    RAISE(error, ALIBI_INVALID, "%s: expected a model with a position method that it extends, one of %s, found '%s'",
+          what, names, method->name);
+  }
   if (extension->fields.count > 0 && !request->extension_options)
     RAISE(error, ALIBI_INVALID, "%s: expected its options, found none", what);
   TRY(field_check(extension->fields, request->extension_options, what, error));
@@ -138,14 +188,11 @@ static status check_request(const position_method *method, const position_reques
     RAISE(error, ALIBI_INVALID, "%s: expected its options, found none", what);
   TRY(field_check(method->fields, request->options, what, error));
   if (method->check) TRY(method->check(shape, request->options, error));
-  if (method->limit) {
-    size_t limit = method->limit(shape, request->options);
-    if (request->length > limit)
-      RAISE(error, ALIBI_INVALID,
-            "%s: position %zu does not exist: the model was trained with %zu positions (a length of %zu was asked "
-            "for)",
-            what, limit, limit, request->length);
-  }
+  size_t limit = position_method_limit(method, shape, request->options, request->extension);
+  if (request->length > limit)
+    RAISE(error, ALIBI_INVALID, "%s: position %zu does not exist: %s %zu positions (a length of %zu was asked for)",
+          what, limit, limit == shape->train_length ? "the model was trained with" : "the method has", limit,
+          request->length);
   TRY(check_parameters(method, request, error));
   if (request->extension) TRY(check_extension(method, request, error));
 done:

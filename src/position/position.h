@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "kernel/kernel.h"
 
-enum { POSITION_OPTIONS_SIZE = 256, POSITION_MAX_PARAMETERS = 8 };
+enum { POSITION_OPTIONS_SIZE = 2048, POSITION_MAX_PARAMETERS = 8 };
 
 typedef struct position_shape {
   size_t layers, heads, head_size, width, train_length;
@@ -88,10 +88,11 @@ typedef struct position_method {
   const char *title;   /* "ALiBi: attention with linear biases" */
   const char *formula; /* one line */
   const char *source;  /* paper */
+  const char *family;  /* whose extensions it takes: "rope", "alibi", "absolute"; NULL: its own name */
   bool relative;       /* scores depend on i - j only */
   bool decays;         /* the bias falls without end on some head, so that far keys may be skipped */
   field_table fields;  /* of `options` */
-  size_t options_size; /* <= POSITION_OPTIONS_SIZE */
+  size_t options_size; /* <= ALIBI_POSITION_OPTIONS_SIZE */
 
   /* Everything below but layout and fill may be NULL. */
   status (*check)(const position_shape *shape, const void *options, alibi_error *error);
@@ -115,26 +116,38 @@ typedef struct position_method {
   double (*embedding)(const position_request *request, size_t position, size_t channel);
 } position_method;
 
-/* A way to evaluate a trained model beyond its length without training: changes rotary frequencies. */
+/* A way to evaluate a trained model beyond its length without training.  What it changes follows from request->length, the length
+ * declared for a pass or a session, and from its settings.  One row a name and family: those of "rope" change frequencies, of
+ * "alibi" slopes, of "absolute" the choice of a row. */
 typedef struct position_extension {
   const char *name;   /* "linear", "ntk", "yarn" */
   const char *title, *formula, *source;
-  const char *method; /* the method that it extends: "rope" */
+  const char *family; /* of the methods that it extends */
   bool keeps_trained; /* up to the trained length it changes nothing, to the bit (with its initial settings) */
   field_table fields;
   size_t options_size; /* <= POSITION_OPTIONS_SIZE */
   /* May be NULL: what the ranges of the fields cannot say. */
   status (*check)(const position_request *request, alibi_error *error);
-  /* w_p -> w'_p, given s = request->length / L unless the options say otherwise; returns the factor on cos and sin. */
+  /* One of the three.  w_p -> w'_p; returns the factor on cos and sin. */
   double (*frequencies)(const position_request *request, size_t rotary, double base, double *w);
+  /* Multiplies the slope of the head that is the rank-th steepest (0: the steepest) of `count` heads with a slope above 0. */
+  double (*slope)(const position_request *request, size_t rank, size_t count);
+  /* The row of a method's table for a position; a method's limit is then not enforced. */
+  size_t (*row)(const position_request *request, size_t position);
 } position_extension;
 
 size_t position_method_count(void);
 const position_method *position_method_at(size_t index);
 const position_method *position_method_find(const char *name);
+const char *position_method_family(const position_method *method);
+/* Positions that exist, SIZE_MAX for no end; extension may be NULL. */
+size_t position_method_limit(const position_method *method, const position_shape *shape, const void *options,
+                             const position_extension *extension);
 size_t position_extension_count(void);
 const position_extension *position_extension_at(size_t index);
+/* Of a method's family. */
 const position_extension *position_extension_find(const char *method, const char *name);
+bool position_extends(const position_extension *extension, const position_method *method);
 /* "alibi, sinusoidal, learned, ..." for messages; of the extensions of `method`: "linear, ntk, yarn", "" for none. */
 void position_method_names(char *text, size_t size);
 void position_extension_names(const char *method, char *text, size_t size);
@@ -143,6 +156,12 @@ status position_method_require(const char *option, const char *name, const posit
                                alibi_error *error);
 status position_extension_require(const char *option, const char *method, const char *name,
                                   const position_extension **extension, alibi_error *error);
+
+/* For methods, what the request's extension makes of them; as trained without one.  Of an absolute method, the row of its table: */
+size_t position_row(const position_request *request, size_t position);
+/* Of a method with slopes, what multiplies the slope of a head (and its gradient), given the formula of all of them as trained. */
+typedef double position_slope(const position_request *request, size_t set, size_t head);
+double position_slope_factor(const position_request *request, position_slope *slope, size_t set, size_t head);
 
 /* A plan with its memory. */
 typedef struct position_tables {

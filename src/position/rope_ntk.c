@@ -1,30 +1,27 @@
-/* NTK-aware scaling: a larger base stretches the longest wavelength by s and leaves the shortest alone. */
-#include <math.h>
+/* NTK-aware scaling: a larger base stretches the longest wavelength by s and leaves the shortest alone.  bloc97, 2023; Peng et
+ * al., "YaRN: efficient context window extension of large language models", ICLR 2024. */
 #include <stddef.h>
 
-#include "position/rope_extension.h"
+#include "position/extension_factor.h"
+#include "position/rope_frequencies.h"
 
-static const field fields[] = {ROPE_FACTOR_FIELD(rope_factor_options)};
+static const field fields[] = {EXTENSION_FACTOR_FIELD(extension_factor_options)};
 
 static double frequencies(const position_request *request, size_t rotary, double base, double *w)
 {
-  const rope_factor_options *options = request->extension_options;
-  double s = rope_factor(request, options->factor);
-  if (s == 1 || rotary == 2) return 1; /* one pair: its frequency is 1 for any base */
-  double d = (double)rotary;
-  double stretched = base * pow(s, d / (d - 2));
-  for (size_t p = 0; p < rotary / 2; p++) w[p] = pow(stretched, -2.0 * (double)p / d);
+  const extension_factor_options *options = request->extension_options;
+  rope_stretch(base, extension_factor(request, options->factor, 0), rotary, w);
   return 1;
 }
 
-const position_extension position_extension_ntk = {
+const position_extension position_extension_rope_ntk = {
     .name = "ntk",
     .title = "NTK-aware scaling of the base",
     .formula = "base s^(r/(r-2))",
     .source = "bloc97, 2023; Peng et al., ICLR 2024",
-    .method = "rope",
+    .family = "rope",
     .keeps_trained = true,
     .fields = FIELD_TABLE(fields),
-    .options_size = sizeof(rope_factor_options),
+    .options_size = sizeof(extension_factor_options),
     .frequencies = frequencies,
 };

@@ -4,15 +4,16 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "position/rope_extension.h"
+#include "position/extension_factor.h"
 
 typedef struct yarn_options {
-  double factor, beta_fast, beta_slow, attention_factor;
+  double factor, beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim;
+  int64_t original_length;
   bool truncate;
 } yarn_options;
 
 static const field fields[] = {
-    ROPE_FACTOR_FIELD(yarn_options),
+    EXTENSION_FACTOR_FIELD(yarn_options),
     {.name = "beta_fast",
      .kind = FIELD_REAL,
      .offset = offsetof(yarn_options, beta_fast),
@@ -33,7 +34,22 @@ static const field fields[] = {
      .minimum = 0,
      .maximum = 100,
      .initial = 0,
-     .help = "factor on cos and sin; 0: 0.1 ln s + 1"},
+     .help = "factor on cos and sin; 0: 0.1 ln s + 1, or by mscale"},
+    {.name = "mscale",
+     .kind = FIELD_REAL,
+     .offset = offsetof(yarn_options, mscale),
+     .minimum = 0,
+     .maximum = 100,
+     .initial = 0,
+     .help = "with mscale_all_dim: factor (0.1 mscale ln s + 1) / (0.1 mscale_all_dim ln s + 1); 0: not used"},
+    {.name = "mscale_all_dim",
+     .kind = FIELD_REAL,
+     .offset = offsetof(yarn_options, mscale_all_dim),
+     .minimum = 0,
+     .maximum = 100,
+     .initial = 0,
+     .help = "see mscale; 0: neither is used"},
+    EXTENSION_ORIGINAL_FIELD(yarn_options),
     {.name = "truncate",
      .kind = FIELD_BOOLEAN,
      .offset = offsetof(yarn_options, truncate),
@@ -57,12 +73,20 @@ static double pair_of_turns(double turns, double length, double d, double base)
   return d * log(length / (turns * 2 * acos(-1.0))) / (2 * log(base));
 }
 
+static double magnitude(const yarn_options *options, double s)
+{
+  if (options->attention_factor > 0) return options->attention_factor;
+  if (options->mscale > 0 && options->mscale_all_dim > 0)
+    return (0.1 * options->mscale * log(s) + 1) / (0.1 * options->mscale_all_dim * log(s) + 1);
+  return 0.1 * log(s) + 1;
+}
+
 static double frequencies(const position_request *request, size_t rotary, double base, double *w)
 {
   const yarn_options *options = request->extension_options;
-  double s = rope_factor(request, options->factor);
+  double s = extension_factor(request, options->factor, options->original_length);
   if (s == 1) return 1;
-  double d = (double)rotary, length = (double)request->shape.train_length;
+  double d = (double)rotary, length = extension_original(request, options->original_length);
   double low = pair_of_turns(options->beta_fast, length, d, base);
   double high = pair_of_turns(options->beta_slow, length, d, base);
   if (options->truncate) low = floor(low), high = ceil(high);
@@ -72,15 +96,15 @@ static double frequencies(const position_request *request, size_t rotary, double
     double ramp = fmin(fmax(((double)p - low) / (high - low), 0), 1);
     w[p] = w[p] / s * ramp + w[p] * (1 - ramp);
   }
-  return options->attention_factor > 0 ? options->attention_factor : 0.1 * log(s) + 1;
+  return magnitude(options, s);
 }
 
-const position_extension position_extension_yarn = {
+const position_extension position_extension_rope_yarn = {
     .name = "yarn",
     .title = "YaRN: interpolation by wavelength",
     .formula = "w_p / s ramp_p + w_p (1 - ramp_p)",
     .source = "Peng et al., ICLR 2024",
-    .method = "rope",
+    .family = "rope",
     .keeps_trained = true,
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(yarn_options),

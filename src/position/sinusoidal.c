@@ -40,15 +40,16 @@ static void fill(const position_request *request, position_plan *plan)
     float *column = table + 2 * pair;
     bool both = 2 * pair + 1 < width;
     for (size_t position = 0; position < request->length; position++) {
-      column[position * width] = (float)sin((double)position * w);
-      if (both) column[position * width + 1] = (float)cos((double)position * w);
+      double phase = (double)position_row(request, position) * w;
+      column[position * width] = (float)sin(phase);
+      if (both) column[position * width + 1] = (float)cos(phase);
     }
   }
 }
 
 static double embedding(const position_request *request, size_t position, size_t channel)
 {
-  double phase = (double)position * frequency(request, channel / 2);
+  double phase = (double)position_row(request, position) * frequency(request, channel / 2);
   return channel % 2 ? cos(phase) : sin(phase);
 }
 
@@ -57,6 +58,7 @@ const position_method position_method_sinusoidal = {
     .title = "sinusoidal absolute positions",
     .formula = "sqrt(C) x + sin, cos of pos base^(-2p/C)",
     .source = "Vaswani et al., NeurIPS 2017",
+    .family = "absolute",
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(sinusoidal_options),
     .layout = layout,

@@ -55,7 +55,7 @@ static void subject_open(subject *s, size_t row, size_t train_length)
     s->method = position_method_at(row);
   } else {
     extension = position_extension_at(row - position_method_count());
-    s->method = position_method_find(extension->method);
+    s->method = position_method_find(extension->family);
     field_init(extension->fields, s->extension_options.bytes);
   }
   snprintf(s->name, sizeof s->name, "%s%s%s", s->method->name, extension ? " + " : "",
@@ -557,8 +557,8 @@ static void rows_are_found_by_name(void **unused)
   for (size_t i = 0; i < position_extension_count(); i++) {
     const position_extension *extension = position_extension_at(i), *found = NULL;
     assert_true(extension->title && extension->formula && extension->source);
-    assert_non_null(position_method_find(extension->method));
-    assert_int_equal(position_extension_require("--extension", extension->method, extension->name, &found, &error),
+    assert_non_null(position_method_find(extension->family));
+    assert_int_equal(position_extension_require("--extension", extension->family, extension->name, &found, &error),
                      ALIBI_OK);
     assert_true(found == extension);
   }

@@ -41,12 +41,12 @@ static subject subject_at(size_t row)
     method = position_method_at(row);
   } else if (row < position_method_count() + position_extension_count()) {
     const position_extension *extension = position_extension_at(row - position_method_count());
-    method = position_method_find(extension->method);
+    for (size_t i = 0; !position_extends(extension, method = position_method_at(i));) i++;
     s.extend = extension->name;
   } else {
     variant = tiny_variants[row - position_method_count() - position_extension_count()];
   }
-  snprintf(s.settings, sizeof s.settings, "position=%s train_length=%d %s", method->name, method->limit ? LONG : 24, variant);
+  snprintf(s.settings, sizeof s.settings, "position=%s train_length=%d %s", method->name, method->limit && !s.extend ? LONG : 24, variant);
   return s;
 }
 
