@@ -1,5 +1,5 @@
 /* report.html: one page that stands alone (style and pictures inside, nothing fetched, no script) and goes from
- * the answer to the details.  Every text from outside passes draft_add_escaped. */
+ * the answer to the details.  Every text from outside passes draft_add_escaped.  A method's own page lies beside it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,43 +7,9 @@
 
 #include "base/system.h"
 #include "report/drawing.h"
-#include "report/html_style.h"
+#include "report/html_parts.h"
 
-enum { PROTOCOLS = 8, LOSS_POINTS = 240, NOTES = 64 };
-
-/* What could not be done, numbered over the whole page: a method's first sentence stands for its others, which
- * differ in the length only. */
-typedef struct notes {
-  const method_result *method[NOTES];
-  const char *sentence[NOTES];
-  size_t count;
-} notes;
-
-static size_t note_number(notes *n, const series *line, const char *sentence)
-{
-  for (size_t i = 0; i < n->count; i++)
-    if (n->method[i] == line->method) return i + 1;
-  if (n->count == NOTES) return NOTES;
-  n->method[n->count] = line->method;
-  n->sentence[n->count++] = sentence;
-  return n->count;
-}
-
-static void add_element(draft *d, const char *open, const char *text, const char *close)
-{
-  if (!text || !text[0]) return;
-  draft_add(d, "%s", open);
-  draft_add_escaped(d, text);
-  draft_add(d, "%s\n", close);
-}
-
-static void add_seconds(draft *d, double seconds)
-{
-  if (!isfinite(seconds)) draft_add(d, "-");
-  else if (seconds < 100) draft_add(d, "%.1f s", seconds);
-  else if (seconds < 3600) draft_add(d, "%.0f min %.0f s", floor(seconds / 60), floor(fmod(seconds, 60)));
-  else draft_add(d, "%.0f h %.0f min", floor(seconds / 3600), floor(fmod(seconds, 3600) / 60));
-}
+enum { PROTOCOLS = 8 };
 
 /* gnuplot's picture as part of the page.  Its outer tag is replaced: names of XML namespaces mean nothing in HTML.
  * false: there is no picture, or it holds what no picture of ours does. */
@@ -132,51 +98,7 @@ static void add_picture(draft *d, const study_results *results, const char *dire
   free(draft_take(&drawn));
 }
 
-static const char *ratio_class(double ratio)
-{
-  return ratio <= 1.02 ? "good" : ratio <= 1.1 ? "near" : ratio <= 1.5 ? "worse" : ratio <= 2.5 ? "bad" : "broken";
-}
-
-static void add_cell(draft *d, const study_results *results, const series *line, int64_t length, notes *n)
-{
-  const curve_point *p = curve_find_point(line->curve, length);
-  const curve_point *own = curve_find_point(line->curve, line->method->train_length);
-  const char *here = length == results->train_length ? " here" : "";
-  char number[40];
-  if (!p) {
-    draft_add(d, "<td class=\"none%s\">not measured</td>", here);
-    return;
-  }
-  if (p->error[0]) {
-    size_t note = note_number(n, line, p->error);
-    draft_add(d, "<td class=\"none%s\" title=\"", here);
-    draft_add_escaped(d, p->error);
-    draft_add(d, "\">impossible<sup><a href=\"#note%zu\">%zu</a></sup></td>", note, note);
-    return;
-  }
-  if (!point_measured(p)) {
-    draft_add(d, "<td class=\"none%s\">not a finite number</td>", here);
-    return;
-  }
-  bool compare = point_measured(own) && length != line->method->train_length;
-  double ratio = compare ? p->perplexity / own->perplexity : 1;
-  bool beyond = compare && length > line->method->train_length;
-  number_short(p->perplexity, number, sizeof number);
-  draft_add(d, "<td class=\"%s%s\">%s", beyond ? ratio_class(ratio) : "", here, number);
-  if (isfinite(p->standard_error))
-    draft_add(d, "<span class=\"error\"> &plusmn;&nbsp;%.2f</span>", p->standard_error);
-  if (compare) draft_add(d, "<small>%.2f times</small>", ratio);
-  if (length == line->method->train_length) draft_add(d, "<small>trained here</small>");
-  draft_add(d, "</td>");
-}
-
-static void add_key(draft *d, const char *colour, bool dashed, bool heavy)
-{
-  draft_add(d, "<span class=\"key%s%s\" style=\"border-color:%s\"></span>", dashed ? " dashed" : "",
-            heavy ? " heavy" : "", colour);
-}
-
-static void add_table(draft *d, const study_results *results, const char *protocol, notes *n)
+static void add_table(draft *d, const study_results *results, const char *protocol, html_notes *n)
 {
   size_t count = 0, length_count = 0;
   series *lines = series_list(results, protocol, &count);
@@ -191,7 +113,7 @@ static void add_table(draft *d, const study_results *results, const char *protoc
   draft_add(d, " <span class=\"soft\">(");
   draft_add_escaped(d, protocol);
   draft_add(d, ")</span></h3>\n");
-  add_element(d, "<p>", protocol_meaning(protocol), "</p>");
+  html_element(d, "<p>", protocol_meaning(protocol), "</p>");
   draft_add(d, "<div class=\"scroll\"><table class=\"wide\"><thead><tr><th>method</th>");
   for (size_t i = 0; i < length_count; i++) {
     bool here = lengths[i] == results->train_length;
@@ -203,12 +125,12 @@ static void add_table(draft *d, const study_results *results, const char *protoc
   draft_add(d, "</tr></thead>\n<tbody>\n");
   for (size_t i = 0; i < count; i++) {
     draft_add(d, "<tr%s><td>", lines[i].main_method ? " class=\"main\"" : "");
-    add_key(d, lines[i].colour, lines[i].dash > 0, lines[i].main_method);
-    draft_add_escaped(d, lines[i].label);
+    html_key(d, lines[i].colour, lines[i].dash > 0, lines[i].main_method);
+    html_link(d, results, lines[i].method, lines[i].label);
     draft_add(d, "</td>");
     for (size_t j = 0; j < length_count; j++) {
       const curve_point *p = curve_find_point(lines[i].curve, lengths[j]);
-      add_cell(d, results, &lines[i], lengths[j], n);
+      html_cell(d, results, &lines[i], lengths[j], n);
       if (p && p->tokens > tokens) tokens = p->tokens;
     }
     draft_add(d, "</tr>\n");
@@ -229,7 +151,7 @@ done:
 
 static void add_tables(draft *d, const study_results *results, const char **protocols, size_t count)
 {
-  notes n = {.count = 0};
+  html_notes n = {.count = 0};
   if (count == 0) return;
   draft_add(
       d,
@@ -238,28 +160,7 @@ static void add_tables(draft *d, const study_results *results, const char **prot
       "<span><i class=\"worse\"></i>up to 1.5 times</span><span><i class=\"bad\"></i>up to 2.5 times</span>"
       "<span><i class=\"broken\"></i>beyond that</span></p>\n");
   for (size_t i = 0; i < count; i++) add_table(d, results, protocols[i], &n);
-  if (n.count) draft_add(d, "<ol class=\"foot\">\n");
-  for (size_t i = 0; i < n.count; i++) {
-    draft_add(d, "<li id=\"note%zu\">", i + 1);
-    draft_add_escaped(d, n.sentence[i]);
-    draft_add(d, "</li>\n");
-  }
-  if (n.count) draft_add(d, "</ol>\n");
-}
-
-static void add_number(draft *d, double value)
-{
-  char text[64];
-  number_grouped(value, text, sizeof text);
-  draft_add(d, "<td>%s", text);
-}
-
-/* How many methods of the same name stand before it: a rival that is also a method is drawn dashed. */
-static int earlier_namesakes(const study_results *results, size_t index)
-{
-  int count = 0;
-  for (size_t i = 0; i < index; i++) count += strcmp(results->methods[i].name, results->methods[index].name) == 0;
-  return count;
+  html_note_list(d, &n);
 }
 
 static void add_costs(draft *d, const study_results *results)
@@ -274,25 +175,25 @@ static void add_costs(draft *d, const study_results *results)
                "token</small></th></tr></thead>\n<tbody>\n");
   for (size_t i = 0; i < results->method_count; i++) {
     const method_result *m = &results->methods[i];
-    bool heavy = strcmp(m->name, "alibi") == 0, again = earlier_namesakes(results, i) > 0;
+    bool heavy = strcmp(m->name, "alibi") == 0, again = html_earlier_namesakes(results, i) > 0;
     char label[2 * RESULT_NAME_SIZE];
     method_label(results, m, "", label, sizeof label);
     draft_add(d, "<tr%s><td>", heavy ? " class=\"main\"" : "");
-    add_key(d, method_colour(results, m->name, NULL), again, heavy && !again);
-    draft_add_escaped(d, label);
+    html_key(d, method_colour(results, m->name, NULL), again, heavy && !again);
+    html_link(d, results, m, label);
     draft_add(d, "</td>");
-    add_number(d, (double)m->train_length);
+    html_number(d, (double)m->train_length);
     draft_add(d, "</td>");
-    add_number(d, (double)m->parameters);
+    html_number(d, (double)m->parameters);
     draft_add(d, "</td><td>");
-    add_seconds(d, m->train_seconds);
+    html_seconds(d, m->train_seconds);
     draft_add(d, "</td>");
-    add_number(d, m->train_tokens_per_second);
+    html_number(d, m->train_tokens_per_second);
     if (fastest > 0 && m->train_tokens_per_second > 0)
       draft_add(d, "<span class=\"bar\" style=\"width:%.1f%%\"></span><small>%+.1f %% time</small>",
                 100 * m->train_tokens_per_second / fastest, 100 * (fastest / m->train_tokens_per_second - 1));
     draft_add(d, "</td>");
-    add_number(d, m->evaluate_tokens_per_second);
+    html_number(d, m->evaluate_tokens_per_second);
     draft_add(d, "</td>");
     if (m->peak_memory_bytes > 0) draft_add(d, "<td>%.1f</td>", (double)m->peak_memory_bytes / (1024.0 * 1024.0));
     else draft_add(d, "<td>-</td>");
@@ -303,54 +204,6 @@ static void add_costs(draft *d, const study_results *results)
                "memory is its own. "
                "Training speed was measured with the machine to itself (median of interleaved rounds); the extra "
                "time is against the fastest.</p>\n");
-}
-
-/* At most LOSS_POINTS means over neighbouring losses, so that the line stays readable and the page small. */
-static size_t thin_losses(const method_result *m, double *x, double *y)
-{
-  size_t each = (m->loss_count + LOSS_POINTS - 1) / LOSS_POINTS, count = 0;
-  for (size_t i = 0; each > 0 && i < m->loss_count; i += each) {
-    size_t end = i + each < m->loss_count ? i + each : m->loss_count;
-    double sum = 0;
-    for (size_t j = i; j < end; j++) sum += m->losses[j];
-    x[count] = (double)(m->loss_every > 0 ? m->loss_every : 1) * ((double)i + (double)(end - i) / 2);
-    y[count++] = sum / (double)(end - i);
-  }
-  return count;
-}
-
-static void add_losses(draft *d, const study_results *results)
-{
-  size_t count = 0, ticks = 0;
-  double last = 0, tick[12];
-  chart_line *lines = calloc(results->method_count + 1, sizeof *lines);
-  double *numbers = calloc(2 * LOSS_POINTS * (results->method_count + 1), sizeof *numbers);
-  char(*labels)[2 * RESULT_NAME_SIZE] = calloc(results->method_count + 1, sizeof *labels);
-  for (size_t i = 0; lines && numbers && labels && i < results->method_count; i++) {
-    const method_result *m = &results->methods[i];
-    double *x = numbers + 2 * LOSS_POINTS * i, *y = x + LOSS_POINTS;
-    size_t points = thin_losses(m, x, y);
-    int again = earlier_namesakes(results, i);
-    if (points == 0) continue;
-    if (x[points - 1] > last) last = x[points - 1];
-    method_label(results, m, "", labels[i], sizeof labels[i]);
-    lines[count++] = (chart_line){labels[i], method_colour(results, m->name, NULL),
-                                  again,     strcmp(m->name, "alibi") == 0 && !again ? 2.6 : 1.4,
-                                  x,         y,
-                                  points};
-  }
-  double step = last > 0 ? pow(10, floor(log10(last / 2))) : 1;
-  if (last / step > 10) step *= 5;
-  for (double at = 0; at <= last && ticks < 12; at += step) tick[ticks++] = at;
-  if (count) {
-    draft_add(d, "<h2>How training went</h2>\n<figure>\n");
-    draft_chart(d, &(chart){"Training loss", "step", "nats a token", false, tick, ticks, NAN, lines, count});
-    draft_add(d, "<figcaption>Mean loss over neighbouring steps; the methods start from the same seed and see the "
-                 "same batches.</figcaption>\n</figure>\n");
-  }
-  free(lines);
-  free(numbers);
-  free(labels);
 }
 
 static void add_terms(draft *d)
@@ -389,9 +242,9 @@ static void add_terms(draft *d)
 static void add_repeat(draft *d, const study_results *results)
 {
   if (results->command || results->next_command) draft_add(d, "<h2>How to repeat it</h2>\n");
-  add_element(d, "<pre>", results->command, "</pre>");
+  html_element(d, "<pre>", results->command, "</pre>");
   if (results->next_command && results->next_command[0]) draft_add(d, "<p>A good next step:</p>\n");
-  add_element(d, "<pre>", results->next_command, "</pre>");
+  html_element(d, "<pre>", results->next_command, "</pre>");
   draft_add(
       d, "<p>Beside this page lie <code>results.json</code> and <code>results.csv</code> with every number, and "
          "<code>curves.gp</code> and <code>curves.dat</code>, from which <code>gnuplot curves.gp</code> draws the "
@@ -402,8 +255,8 @@ static void add_repeat(draft *d, const study_results *results)
 static void add_settings(draft *d, const study_results *results)
 {
   draft_add(d, "<h2>Every setting</h2>\n<table class=\"settings\"><tbody>\n");
-  add_element(d, "<tr><td>text</td><td>", results->text, "</td></tr>");
-  add_element(d, "<tr><td>machine</td><td>", results->machine, "</td></tr>");
+  html_element(d, "<tr><td>text</td><td>", results->text, "</td></tr>");
+  html_element(d, "<tr><td>machine</td><td>", results->machine, "</td></tr>");
   for (size_t i = 0; i < results->setting_count; i++) {
     draft_add(d, "<tr><td>");
     draft_add_escaped(d, results->settings[i].name);
@@ -420,25 +273,20 @@ status results_write_html(const study_results *results, const char *directory, a
   const char *protocols[PROTOCOLS];
   size_t count = protocol_list(results, protocols, PROTOCOLS);
   const char *question = results->question ? results->question : "Train short, test long";
-  draft_add(&d, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-  add_element(&d, "<title>", question, "</title>");
-  draft_add(&d, "<style>\n%s</style>\n</head>\n<body>\n<main>\n", html_style);
-  add_element(&d, "<h1>", question, "</h1>");
-  add_element(&d, "<p class=\"answer\">", results->answer, "</p>");
+  html_begin(&d, question);
+  html_element(&d, "<h1>", question, "</h1>");
+  html_element(&d, "<p class=\"answer\">", results->answer, "</p>");
   add_picture(&d, results, directory, protocols, count);
-  add_element(&d, "<p class=\"rival\">", results->rival_answer, "</p>");
+  html_element(&d, "<p class=\"rival\">", results->rival_answer, "</p>");
   add_tables(&d, results, protocols, count);
   add_costs(&d, results);
-  add_losses(&d, results);
+  html_losses(&d, results, NULL);
   add_terms(&d);
   add_settings(&d, results);
   add_repeat(&d, results);
-  draft_add(&d, "<footer>Made by alibi %s", alibi_version());
-  if (isfinite(results->seconds) && results->seconds > 0) {
-    draft_add(&d, " in ");
-    add_seconds(&d, results->seconds);
-  }
-  draft_add(&d, ".</footer>\n</main>\n</body>\n</html>\n");
-  return draft_write(&d, directory, "report.html", error);
+  html_end(&d, results);
+  status result = draft_write(&d, directory, "report.html", error);
+  for (size_t i = 0; result == ALIBI_OK && i < results->method_count; i++)
+    result = html_write_method(results, &results->methods[i], directory, error);
+  return result;
 }

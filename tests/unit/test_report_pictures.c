@@ -1,8 +1,10 @@
 /* report/: the HTML page stands alone and escapes everything; gnuplot draws, where it is installed. */
 /* Before cmocka.h, which has a macro with the name of our fail(). */
 #include "report/drawing.h"
+#include "report/html_parts.h"
 #include "unit/test_report_fake.h"
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,30 +15,19 @@
 
 #include <cmocka.h>
 
-static void check_page(const char *page)
+/* Nothing is fetched, nothing runs; clean Unicode; tables and pictures that are opened are closed. */
+static void check_alone(const char *page)
 {
   assert_non_null(page);
-  /* Nothing is fetched, nothing runs. */
   static const char *const forbidden[] = {"http",    "src=",  "<script", "url(",
                                           "@import", "<link", "<iframe", "javascript:"};
   for (size_t i = 0; i < sizeof forbidden / sizeof forbidden[0]; i++)
-    if (strstr(page, forbidden[i])) fail_msg("report.html holds \"%s\"", forbidden[i]);
-  assert_non_null(strstr(page, "{text_} \xef\xbf\xbd &lt;script&gt;alert(1)&lt;/script&gt; &amp; more"));
-  assert_non_null(strstr(page, "a&lt;b&gt;&amp;&quot;c&quot;&#39;d&#39;.txt"));
-  assert_non_null(strstr(page, "ALiBi &lt;wins&gt;."));
-  assert_non_null(strstr(page, "so &quot;128&quot; tokens, &lt;more&gt;, do not fit"));
-  assert_non_null(strstr(page, "<p class=\"answer\">ALiBi holds.</p>"));
-  assert_non_null(strstr(page, "<td class=\"broken\">1420"));
-  assert_non_null(strstr(page, "<small>34.64 times</small>")); /* 1420.4 / 41 */
-  assert_non_null(strstr(page, "<td class=\"good\">43.40"));
-  assert_non_null(strstr(page, "sinusoidal, trained at 128"));
-  assert_non_null(strstr(page, "alibi study --rival-length 256 text"));
+    if (strstr(page, forbidden[i])) fail_msg("a page holds \"%s\"", forbidden[i]);
   for (const char *c = page; *c;) {
     size_t size = utf8_length(c, strlen(c) < 4 ? strlen(c) : 4);
     assert_true(size > 0);
     c += size;
   }
-  /* Tables and pictures that are opened are closed. */
   static const char *const tags[] = {"table", "tr", "td", "th", "svg", "figure", "dl",
                                      "dt",    "dd", "ol", "li", "p",   "g"};
   for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
@@ -53,6 +44,21 @@ static void check_page(const char *page)
   }
 }
 
+static void check_page(const char *page)
+{
+  check_alone(page);
+  assert_non_null(strstr(page, "{text_} \xef\xbf\xbd &lt;script&gt;alert(1)&lt;/script&gt; &amp; more"));
+  assert_non_null(strstr(page, "a&lt;b&gt;&amp;&quot;c&quot;&#39;d&#39;.txt"));
+  assert_non_null(strstr(page, "ALiBi &lt;wins&gt;."));
+  assert_non_null(strstr(page, "so &quot;128&quot; tokens, &lt;more&gt;, do not fit"));
+  assert_non_null(strstr(page, "<p class=\"answer\">ALiBi holds.</p>"));
+  assert_non_null(strstr(page, "<td class=\"broken\">1420"));
+  assert_non_null(strstr(page, "<small>34.64 times</small>")); /* 1420.4 / 41 */
+  assert_non_null(strstr(page, "<td class=\"good\">43.40"));
+  assert_non_null(strstr(page, "sinusoidal, trained at 128"));
+  assert_non_null(strstr(page, "alibi study --rival-length 256 text"));
+}
+
 static void test_page_without_pictures(void **state)
 {
   study_results r = fake_study();
@@ -62,6 +68,33 @@ static void test_page_without_pictures(void **state)
   check_page(page);
   assert_non_null(strstr(page, "aria-label=\"Sliding window\"")); /* drawn by the page itself */
   free(page);
+  study_results_free(&r);
+}
+
+/* Each method has its own page, which the report links to and which names the best of the others. */
+static void test_pages_of_methods(void **state)
+{
+  study_results r = fake_study();
+  alibi_error error = {0};
+  assert_int_equal(results_write_html(&r, *state, &error), ALIBI_OK);
+  char *report = fake_read(*state, "report.html");
+  for (size_t i = 0; i < r.method_count; i++) {
+    char name[2 * RESULT_NAME_SIZE], link[3 * RESULT_NAME_SIZE];
+    html_page_name(&r, &r.methods[i], name, sizeof name);
+    snprintf(link, sizeof link, "<a href=\"%s\">", name);
+    if (!strstr(report, link)) fail_msg("report.html does not link to %s", name);
+    char *page = fake_read(*state, name);
+    check_alone(page);
+    assert_non_null(strstr(page, "<a href=\"report.html\">"));
+    assert_non_null(strstr(page, "the best here"));
+    free(page);
+  }
+  char *page = fake_read(*state, "method-alibi.html");
+  assert_non_null(strstr(page, "Press, Smith, Lewis"));
+  assert_non_null(strstr(page, "<td class=\"good\">43.40"));
+  assert_null(strstr(page, "<td class=\"broken\">1420")); /* another method's */
+  free(page);
+  free(report);
   study_results_free(&r);
 }
 
@@ -241,20 +274,21 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-  static const char *const names[] = {"report.html", "results.csv", "curves.gp",
-                                      "curves.dat",  "curves.svg",  "curves.png"};
-  char path[512];
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    snprintf(path, sizeof path, "%s/%s", (char *)*state, names[i]);
+  DIR *folder_read = opendir(*state);
+  char path[1024];
+  for (struct dirent *e; folder_read && (e = readdir(folder_read));) {
+    snprintf(path, sizeof path, "%s/%s", (char *)*state, e->d_name);
     unlink(path);
   }
+  if (folder_read) closedir(folder_read);
   return rmdir(*state);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_page_without_pictures), cmocka_unit_test(test_empty_study),
+      cmocka_unit_test(test_page_without_pictures), cmocka_unit_test(test_pages_of_methods),
+      cmocka_unit_test(test_empty_study),
       cmocka_unit_test(test_foreign_picture),       cmocka_unit_test(test_pictures),
       cmocka_unit_test(test_without_gnuplot),       cmocka_unit_test(test_unwritable),
   };
