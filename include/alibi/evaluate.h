@@ -40,8 +40,8 @@ typedef struct alibi_evaluate_options {
                        every W */
   int64_t max_targets; /* 0: all of the text.  Else nonoverlapping and sliding read the first max_targets + 1
                           tokens, and fixed-target spreads max_targets / T probes (at least one) over the text */
-  const char *extend;  /* NULL, or an extension of the position method: "linear", "ntk", "yarn"; the length that it
-                          prepares for is W */
+  const char *extend;  /* NULL, or an extension of the position method, perhaps with settings: "ntk",
+                          "yarn:factor=4,beta_fast=16"; the length that it prepares for is W */
   int64_t batch_tokens; /* tokens of windows run at once (a longer window runs alone); 0: 512 a thread.  It bounds
                            memory and changes no result */
 } alibi_evaluate_options;

@@ -18,7 +18,8 @@ typedef struct alibi_session_options {
   size_t size;      /* sizeof(alibi_session_options) */
   int64_t capacity; /* most tokens it can hold, and the declared length of length-dependent methods; 0: the trained
                        length */
-  const char *extend; /* NULL, or an extension of the model's position method: "linear", "ntk", "yarn" */
+  const char *extend; /* NULL, or an extension of the model's position method, perhaps with settings: "ntk",
+                         "yarn:factor=4,beta_fast=16" (`alibi positions NAME`) */
   /* 0: the keys and values of all tokens are kept.  Or of so many at most, on the average of all layers and heads, in
    * whole blocks of 64, rounded up; at least 384.  For methods whose bias decays, with which steep heads
    * need few keys and so leave room to gentle ones.  The capacity may be far larger.  What is dropped is what is least

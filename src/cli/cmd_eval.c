@@ -13,7 +13,7 @@
 #include "cli/command.h"
 #include "cli/run.h"
 #include "file/json.h"
-#include "position/position.h"
+#include "model/config.h"
 
 enum { MAX_LENGTHS = 64, DEFAULT_LENGTHS = 5 };
 
@@ -55,7 +55,8 @@ static void eval_add_options(command_line *line)
       "tokens that the model reads at once, such as 64,128,256; without it 1, 2, 4, 8 and 16 times the "
       "length of its training");
   command_add_text(line, "extend", "NAME", &extend,
-                   "change a trained model's positions: linear, ntk or yarn, for rope");
+                   "change a trained model's positions, such as ntk or yarn:factor=4,beta_fast=16 for rope; "
+                   "alibi positions lists them");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(eval_fields), &options, "");
 }
 
@@ -319,7 +320,7 @@ static status eval_run(command_line *line, alibi_error *error)
 {
   alibi_context *context = NULL;
   evaluation e = {0};
-  const position_extension *extension;
+  extension_choice extension;
   status result;
   if (line->operand_count == 0) RAISE(error, ALIBI_INVALID, "eval: expected the directory of a model, found none");
   if (line->operand_count > 1)
@@ -330,8 +331,7 @@ static status eval_run(command_line *line, alibi_error *error)
   TRY(cli_context(&context, error));
   TRY(open_model(&e, context, line->operands[0], error));
   if (extend)
-    TRY(position_extension_require("--extend", alibi_model_get_config(e.model)->position, extend, &extension,
-                                   error));
+    TRY(model_config_read_extension(alibi_model_get_config(e.model), "--extend", extend, &extension, error));
   TRY(read_text(&e, error));
   TRY(choose_lengths(&e, error));
   TRY(run_all(&e, line->operands[0], context, error));

@@ -12,7 +12,7 @@
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "cli/terminal.h"
-#include "position/position.h"
+#include "model/config.h"
 
 typedef struct generate_options {
   int64_t tokens, keep, top_k, seed;
@@ -74,7 +74,8 @@ static void generate_add_options(command_line *line)
   command_add_text(line, "prompt", "TEXT", &prompt, "the text to go on with; without it an empty line");
   command_add_text(line, "prompt-file", "FILE", &prompt_file, "the same, from a file");
   command_add_text(line, "extend", "NAME", &extend,
-                   "read beyond the trained length with linear, ntk or yarn (for rope)");
+                   "read beyond the trained length with an extension of the model's positions, such as ntk or "
+                   "yarn:factor=4,beta_fast=16 for rope; alibi positions lists them");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(generate_fields), &options, "");
 }
 
@@ -217,12 +218,15 @@ done:
 static status generate_run(command_line *line, alibi_error *error)
 {
   generation g = {.terminal = terminal_is(stdout)};
+  extension_choice extension;
   status result;
   if (line->operand_count != 1)
     RAISE(error, ALIBI_INVALID, "generate: expected the directory of one model, found %zu", line->operand_count);
   TRY(cli_context(&g.context, error));
   TRY(read_prompt(&g, error));
   TRY(open_model(line->operands[0], &g, error));
+  if (extend)
+    TRY(model_config_read_extension(alibi_model_get_config(g.model), "--extend", extend, &extension, error));
   TRY(alibi_tokenizer_encode(g.tokenizer, g.prompt, g.prompt_size, &g.ids, &g.id_count, error));
   TRY(open_session(line, &g, error));
   if (options.echo) fwrite(g.prompt, 1, g.prompt_size, stdout);

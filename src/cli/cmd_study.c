@@ -52,7 +52,8 @@ static void study_add_options(command_line *line)
   command_add_text(line, "out", "DIR", &out, "where the report goes");
   command_add_text(line, "methods", "LIST", &methods, "position methods, between commas, or all");
   command_add_text(line, "extend", "LIST", &extend,
-                   "ways to extend rope when testing: linear, ntk, yarn; all; none");
+                   "ways to extend trained positions when testing, between commas, with settings as in "
+                   "ntk,yarn:factor=4,beta_fast=16; all; none");
   command_add_text(line, "train-length", "LIST", &train_lengths,
                    "tokens a training sequence; several lengths train every method at each");
   command_add_text(line, "test-lengths", "LIST", &test_lengths,

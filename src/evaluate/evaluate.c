@@ -139,10 +139,7 @@ alibi_status alibi_evaluate(alibi_model *model, const uint32_t *tokens, size_t c
   plan p = {0};
   float *losses = NULL;
   double seconds;
-  union {
-    unsigned char bytes[POSITION_OPTIONS_SIZE];
-    double align;
-  } extension_options = {{0}};
+  extension_choice extension = {0};
   status result;
   alibi_evaluate_options o;
   alibi_evaluate_options_init(&o);
@@ -151,12 +148,10 @@ alibi_status alibi_evaluate(alibi_model *model, const uint32_t *tokens, size_t c
   TRY(protocols[o.protocol].make(&o, count, &p, error));
   engine_options run = {.length = (size_t)o.window,
                         .batch_tokens = o.batch_tokens ? (size_t)o.batch_tokens
-                                                       : BATCH_TOKENS * (size_t)model->context->threads,
-                        .extension_options = extension_options.bytes};
-  if (o.extend) {
-    TRY(position_extension_require("extend", model->method->name, o.extend, &run.extension, error));
-    field_init(run.extension->fields, extension_options.bytes);
-  }
+                                                       : BATCH_TOKENS * (size_t)model->context->threads};
+  if (o.extend) TRY(model_config_read_extension(&model->config, "extend", o.extend, &extension, error));
+  run.extension = extension.extension;
+  run.extension_options = extension.options.bytes;
   TRY(memory_new(&losses, p.targets, sizeof *losses, "the losses", error));
   TRY(engine_run(model, tokens, &p, &run, losses, &seconds, error));
   describe(&o, &p, losses, target_bytes(&p, tokens, token_bytes), seconds, out);

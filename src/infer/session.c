@@ -16,11 +16,7 @@ struct session_engine {
   struct session_engine *next; /* of the model */
   size_t users;
   size_t capacity;
-  const position_extension *extension;
-  union {
-    max_align_t align;
-    unsigned char bytes[POSITION_OPTIONS_SIZE];
-  } extension_options;
+  extension_choice extension;
   model_pass *pass;
   alibi_session *group[ENGINE_ROWS]; /* of the step under way */
   uint32_t tokens[ENGINE_ROWS];
@@ -60,21 +56,20 @@ static void engine_release(alibi_model *model, struct session_engine *engine)
   engine_free(engine);
 }
 
-static status engine_new(alibi_model *model, size_t capacity, const position_extension *extension,
+static status engine_new(alibi_model *model, size_t capacity, const extension_choice *extension,
                          struct session_engine **engine, alibi_error *error)
 {
   status result;
   TRY(memory_new(engine, 1, sizeof **engine, "the passes of sessions", error));
   (*engine)->capacity = capacity;
-  (*engine)->extension = extension;
-  if (extension) field_init(extension->fields, (*engine)->extension_options.bytes);
+  (*engine)->extension = *extension;
   pass_shape shape = {.rows = ENGINE_ROWS,
                       .segments = ENGINE_ROWS,
                       .length = capacity,
                       .head_rows = HEAD_ROWS,
                       .drops = model->method->decays,
-                      .extension = extension,
-                      .extension_options = (*engine)->extension_options.bytes};
+                      .extension = extension->extension,
+                      .extension_options = (*engine)->extension.options.bytes};
   TRY(model_pass_new(model, &shape, &(*engine)->pass, error));
 done:
   if (result != ALIBI_OK) {
@@ -84,11 +79,11 @@ done:
   return result;
 }
 
-static status engine_borrow(alibi_model *model, size_t capacity, const position_extension *extension,
+static status engine_borrow(alibi_model *model, size_t capacity, const extension_choice *extension,
                             struct session_engine **engine, alibi_error *error)
 {
   for (*engine = model->engines; *engine; *engine = (*engine)->next)
-    if ((*engine)->capacity == capacity && (*engine)->extension == extension) break;
+    if ((*engine)->capacity == capacity && extension_choice_equal(&(*engine)->extension, extension)) break;
   if (!*engine) {
     status result = engine_new(model, capacity, extension, engine, error);
     if (result != ALIBI_OK) return result;
@@ -121,7 +116,7 @@ static status blocks_to_keep(const alibi_model *model, int64_t keep, size_t *kep
 }
 
 /* A session without a cache. */
-static status session_begin(alibi_model *model, size_t capacity, const position_extension *extension,
+static status session_begin(alibi_model *model, size_t capacity, const extension_choice *extension,
                             alibi_session **session, alibi_error *error)
 {
   size_t vocabulary = (size_t)model->config.vocabulary;
@@ -142,7 +137,7 @@ status alibi_session_new(alibi_model *model, const alibi_session_options *option
                          alibi_error *error)
 {
   alibi_session_options own;
-  const position_extension *extension = NULL;
+  extension_choice extension = {0};
   size_t kept = 0;
   status result;
   *session = NULL;
@@ -153,10 +148,10 @@ status alibi_session_new(alibi_model *model, const alibi_session_options *option
     RAISE(error, ALIBI_INVALID, "session: expected a capacity of at least 0, found %lld",
           (long long)options->capacity);
   if (options->extend)
-    TRY(position_extension_require("extend", model->config.position, options->extend, &extension, error));
+    TRY(model_config_read_extension(&model->config, "extend", options->extend, &extension, error));
   TRY(blocks_to_keep(model, options->keep, &kept, error));
   size_t capacity = (size_t)(options->capacity ? options->capacity : model->config.train_length);
-  TRY(session_begin(model, capacity, extension, session, error));
+  TRY(session_begin(model, capacity, &extension, session, error));
   (*session)->kept = kept;
   TRY(model_cache_new((*session)->engine->pass, capacity, kept, &(*session)->cache, error));
   return ALIBI_OK;
@@ -171,17 +166,22 @@ static status check_share(const alibi_session *from, int64_t length, const alibi
                           alibi_error *error)
 {
   const struct session_engine *e = from->engine;
-  const char *extend = e->extension ? e->extension->name : "none";
+  extension_choice asked;
+  char extend[EXTENSION_TEXT_SIZE] = "none";
+  if (e->extension.extension) extension_text_write(&e->extension, extend, sizeof extend);
   if (length < 0 || (uint64_t)length > from->length)
     return fail(error, ALIBI_INVALID, "session: expected to share at most the %zu tokens of the other, found %lld",
                 from->length, (long long)length);
-  if (options->extend && strcmp(options->extend, extend) != 0)
+  bool same = !options->extend || strcmp(options->extend, extend) == 0 ||
+              (extension_text_read("extend", from->model->config.position, options->extend, &asked, NULL) == ALIBI_OK &&
+               extension_choice_equal(&asked, &e->extension));
+  if (!same)
     return fail(error, ALIBI_INVALID, "session: expected the extension of the session that it begins with, %s, found '%s'",
                 extend, options->extend);
   if (options->capacity != 0 && options->capacity < length)
     return fail(error, ALIBI_INVALID, "session: expected a capacity of at least the %lld tokens shared, found %lld",
                 (long long)length, (long long)options->capacity);
-  if (e->extension && options->capacity != 0 && (uint64_t)options->capacity != e->capacity)
+  if (e->extension.extension && options->capacity != 0 && (uint64_t)options->capacity != e->capacity)
     return fail(error, ALIBI_INVALID,
                 "session: expected the capacity of the session that it begins with, %zu, since the extension '%s' depends "
                 "on it, found %lld",
@@ -208,7 +208,7 @@ status alibi_session_share(alibi_session *from, int64_t length, const alibi_sess
   TRY(blocks_to_keep(model, own.keep, &kept, error));
   if (own.keep == 0) kept = from->kept;
   size_t capacity = own.capacity ? (size_t)own.capacity : from->engine->capacity;
-  TRY(session_begin(model, capacity, from->engine->extension, session, error));
+  TRY(session_begin(model, capacity, &from->engine->extension, session, error));
   alibi_session *s = *session;
   s->kept = kept;
   TRY(model_cache_share(s->engine->pass, from->cache, (size_t)length, capacity, kept, &s->cache, error));

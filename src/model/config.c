@@ -153,6 +153,19 @@ status model_config_resolve(alibi_model_config *config, alibi_error *error)
   return result;
 }
 
+status model_config_read_extension(const alibi_model_config *config, const char *option, const char *text,
+                                   extension_choice *choice, alibi_error *error)
+{
+  status result = extension_text_read(option, config->position, text, choice, error);
+  if (result != ALIBI_OK) return result;
+  position_request request = {.shape = model_config_position_shape(config),
+                              .options = config->position_options.bytes,
+                              .length = (size_t)config->train_length,
+                              .extension = choice->extension,
+                              .extension_options = choice->options.bytes};
+  return position_extension_check(model_config_method(config), &request, error);
+}
+
 status alibi_model_config_check(const alibi_model_config *config, alibi_error *error)
 {
   alibi_model_config copy;

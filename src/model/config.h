@@ -5,6 +5,7 @@
 #include "alibi/model.h"
 #include "base/field.h"
 #include "file/json.h"
+#include "position/extension_text.h"
 #include "position/position.h"
 
 /* All fields but the size and the position options (those have the method's own table). */
@@ -21,6 +22,10 @@ status model_config_take(const alibi_model_config *given, alibi_model_config *co
 
 /* Checks, and replaces zero sizes by what they stand for. */
 status model_config_resolve(alibi_model_config *config, alibi_error *error);
+
+/* An extension by its text ("yarn:factor=4"), as this model would run with it.  option: how the user knows it. */
+status model_config_read_extension(const alibi_model_config *config, const char *option, const char *text,
+                                   extension_choice *choice, alibi_error *error);
 
 /* config.json: every field, and "position": {"method": name, settings...}. */
 json_node *model_config_node(const alibi_model_config *config);

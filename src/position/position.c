@@ -154,7 +154,7 @@ static status check_parameters(const position_method *method, const position_req
   return ALIBI_OK;
 }
 
-static status check_extension(const position_method *method, const position_request *request, alibi_error *error)
+status position_extension_check(const position_method *method, const position_request *request, alibi_error *error)
 {
   status result = ALIBI_OK;
   char what[64 + FIELD_TEXT_SIZE], names[512];
@@ -194,7 +194,7 @@ static status check_request(const position_method *method, const position_reques
           what, limit, limit == shape->train_length ? "the model was trained with" : "the method has", limit,
           request->length);
   TRY(check_parameters(method, request, error));
-  if (request->extension) TRY(check_extension(method, request, error));
+  if (request->extension) TRY(position_extension_check(method, request, error));
 done:
   return result;
 }

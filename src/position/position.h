@@ -156,6 +156,8 @@ status position_method_require(const char *option, const char *name, const posit
                                alibi_error *error);
 status position_extension_require(const char *option, const char *method, const char *name,
                                   const position_extension **extension, alibi_error *error);
+/* The request's extension and its options, by themselves: position_prepare checks them too. */
+status position_extension_check(const position_method *method, const position_request *request, alibi_error *error);
 
 /* For methods, what the request's extension makes of them; as trained without one.  Of an absolute method, the row of its table: */
 size_t position_row(const position_request *request, size_t position);

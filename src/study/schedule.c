@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "evaluate/cost.h"
-#include "position/position.h"
+#include "position/extension_text.h"
 
 alibi_evaluate_options schedule_cell(const study_plan *plan, int protocol, int64_t length, const char *extend)
 {
@@ -22,8 +22,10 @@ alibi_evaluate_options schedule_cell(const study_plan *plan, int protocol, int64
 
 bool schedule_extends(const study_entry *entry, const char *extend, int64_t length)
 {
-  const position_extension *x = *extend ? position_extension_find(entry->model.position, extend) : NULL;
-  return x && (length > entry->model.train_length || !x->keeps_trained);
+  extension_choice choice = {0};
+  if (!*extend || extension_text_read("extend", entry->model.position, extend, &choice, NULL) != ALIBI_OK) return false;
+  const position_extension *x = choice.extension;
+  return length > entry->model.train_length || !x->keeps_trained || strchr(extend, ':');
 }
 
 static double evaluation_seconds(const study_plan *plan, const study_entry *e)

@@ -178,41 +178,78 @@ done:
   return result;
 }
 
-static bool extends_an_entry(const study_plan *plan, const char *name)
+/* *extends: some entry's method has this extension; then its settings are right for all that have it. */
+static status check_extension(const study_plan *plan, const char *text, bool *extends, alibi_error *error)
 {
-  for (size_t i = 0; i < plan->entry_count; i++)
-    if (position_extension_find(plan->entries[i].model.position, name)) return true;
-  return false;
+  char name[ALIBI_NAME_SIZE];
+  extension_choice choice;
+  extension_text_name(text, name, sizeof name);
+  *extends = false;
+  for (size_t i = 0; i < plan->entry_count; i++) {
+    if (!position_extension_find(plan->entries[i].model.position, name)) continue;
+    *extends = true;
+    status result = model_config_read_extension(&plan->entries[i].model, "--extend", text, &choice, error);
+    if (result != ALIBI_OK) return result;
+  }
+  return ALIBI_OK;
 }
 
-static bool extension_exists(const char *name)
+static bool extension_exists(const char *text)
 {
+  char name[ALIBI_NAME_SIZE];
+  extension_text_name(text, name, sizeof name);
   for (size_t i = 0; i < position_extension_count(); i++)
     if (strcmp(position_extension_at(i)->name, name) == 0) return true;
   return false;
+}
+
+/* Once each: methods may have extensions of one name. */
+static void known_extensions(char *text, size_t size)
+{
+  text[0] = '\0';
+  for (size_t i = 0; i < position_extension_count(); i++) {
+    const char *name = position_extension_at(i)->name;
+    size_t k = 0, used = strlen(text);
+    while (k < i && strcmp(position_extension_at(k)->name, name) != 0) k++;
+    if (k == i) snprintf(text + used, size - used, "%s%s", used ? ", " : "", name);
+  }
+}
+
+static status add_all_extensions(study_plan *plan, alibi_error *error)
+{
+  status result = ALIBI_OK;
+  bool extends;
+  for (size_t i = 0; i < position_extension_count(); i++) {
+    const char *name = position_extension_at(i)->name;
+    TRY(check_extension(plan, name, &extends, error));
+    for (size_t k = 0; k < plan->extension_count; k++) /* methods may have extensions of one name */
+      if (strcmp(plan->extensions[k], name) == 0) extends = false;
+    if (extends) TRY(add_name(plan->extensions, &plan->extension_count, name, "--extend", error));
+  }
+done:
+  return result;
 }
 
 static status make_extensions(const study_request *request, study_plan *plan, alibi_error *error)
 {
   const char *list = request->extend ? request->extend : "ntk,yarn";
   char name[ALIBI_NAME_SIZE];
+  bool extends;
+  size_t length;
   status result = ALIBI_OK;
   if (strcmp(list, "none") == 0) return ALIBI_OK;
-  if (strcmp(list, "all") == 0) {
-    for (size_t i = 0; i < position_extension_count(); i++)
-      if (extends_an_entry(plan, position_extension_at(i)->name))
-        TRY(add_name(plan->extensions, &plan->extension_count, position_extension_at(i)->name, "--extend", error));
-    return ALIBI_OK;
-  }
-  while (next_word(&list, name, sizeof name)) {
+  if (strcmp(list, "all") == 0) return add_all_extensions(plan, error);
+  while (extension_text_next(&list, name, sizeof name, &length)) {
+    if (length >= sizeof name)
+      RAISE(error, ALIBI_INVALID, "--extend: expected at most %zu bytes of one extension with its settings, found '%s...'",
+            sizeof name - 1, name);
     if (!extension_exists(name)) {
-      char known[256] = "";
-      for (size_t i = 0; i < position_extension_count(); i++)
-        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
-                 position_extension_at(i)->name);
+      char known[512];
+      known_extensions(known, sizeof known);
       RAISE(error, ALIBI_INVALID, "--extend: expected none, all or some of %s, found '%s'", known, name);
     }
-    if (!extends_an_entry(plan, name)) {
+    TRY(check_extension(plan, name, &extends, error));
+    if (!extends) {
       if (!request->extend) continue;
       RAISE(error, ALIBI_INVALID, "--extend: '%s' extends none of the methods of this study", name);
     }
@@ -374,6 +411,12 @@ static status check_read(const study_plan *plan, const char *path, alibi_error *
     if (!extension_exists(plan->extensions[i]))
       return fail(error, ALIBI_BAD_INPUT, "%s: extensions: expected known ones, found '%s'", path,
                   plan->extensions[i]);
+  for (size_t i = 0; i < plan->extension_count; i++) {
+    alibi_error why = {0};
+    bool extends;
+    if (check_extension(plan, plan->extensions[i], &extends, &why) != ALIBI_OK)
+      return fail(error, ALIBI_BAD_INPUT, "%s: extensions: %s", path, why.message);
+  }
   return ALIBI_OK;
 }
 

@@ -12,7 +12,7 @@
 #include "base/context.h"
 #include "base/memory.h"
 #include "base/system.h"
-#include "position/position.h"
+#include "position/extension_text.h"
 #include "study/corpus.h"
 #include "study/schedule.h"
 #include "study/study_plan.h"
@@ -324,8 +324,11 @@ static status test_entry(worker *w, testing *t, method_result *m, alibi_error *e
   const study_plan *plan = w->plan;
   const char *extensions[STUDY_MAX_NAMES + 1] = {""};
   size_t extension_count = 1;
-  for (size_t i = 0; i < plan->extension_count; i++)
-    if (position_extension_find(m->name, plan->extensions[i])) extensions[extension_count++] = plan->extensions[i];
+  for (size_t i = 0; i < plan->extension_count; i++) {
+    char name[ALIBI_NAME_SIZE];
+    extension_text_name(plan->extensions[i], name, sizeof name);
+    if (position_extension_find(m->name, name)) extensions[extension_count++] = plan->extensions[i];
+  }
   status result =
       memory_new(&m->curves, plan->protocol_count * extension_count, sizeof *m->curves, "the curves", error);
   if (result != ALIBI_OK) return result;
