@@ -45,6 +45,14 @@ typedef struct alibi_trainer alibi_trainer;
 ALIBI_API alibi_status alibi_trainer_new(alibi_context *context, const alibi_model_config *config,
                                          const alibi_train_options *options, const uint32_t *tokens, size_t count,
                                          alibi_trainer **trainer, alibi_error *error);
+/* The same, going on from the weights of a trained model, which is copied.  config, usually that of alibi_model_get_config with
+ * changes, may differ from the model's in train_length, the rotary base ("rope_base") and the extension alone; ALIBI_INVALID
+ * names what else differs.  Frequencies still refer to the length of the first training (original_length, set here), and an
+ * extension's factor of 0 becomes train_length / original_length: the model then runs with it at every length. */
+ALIBI_API alibi_status alibi_trainer_new_from(alibi_context *context, const alibi_model *model,
+                                              const alibi_model_config *config, const alibi_train_options *options,
+                                              const uint32_t *tokens, size_t count, alibi_trainer **trainer,
+                                              alibi_error *error);
 ALIBI_API void alibi_trainer_free(alibi_trainer *trainer);
 
 /* One step.  ALIBI_FAILED where the loss or the gradient is not finite (the weights are then those before the

@@ -136,10 +136,11 @@ static status open_session(const command_line *line, generation *g, alibi_error 
   alibi_session_options session;
   alibi_session_options_init(&session);
   g->wanted = options.tokens;
-  if (method->limit && !command_line_given(line, &options, "tokens")) {
-    position_shape shape = {(size_t)config->layers, (size_t)config->heads, (size_t)config->head_size,
-                            (size_t)config->width, (size_t)config->train_length};
-    size_t limit = method->limit(&shape, config->position_options.bytes);
+  if (!command_line_given(line, &options, "tokens")) {
+    position_shape shape = model_config_position_shape(config);
+    extension_choice choice = model_config_extension(config);
+    if (extend && extension_text_read("--extend", config->position, extend, &choice, error) != ALIBI_OK) return ALIBI_INVALID;
+    size_t limit = position_method_limit(method, &shape, config->position_options.bytes, choice.extension);
     if (g->id_count < limit && limit - g->id_count < (size_t)g->wanted) g->wanted = (int64_t)(limit - g->id_count);
   }
   session.capacity = (int64_t)g->id_count + g->wanted;

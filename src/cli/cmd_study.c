@@ -38,7 +38,7 @@ static model_options model;
 static output_options output;
 static const char *out, *methods, *extend, *train_lengths, *test_lengths, *protocols, *rival, *valid;
 
-static const char *const hidden[] = {"vocabulary", "train_length", "position", NULL};
+static const char *const hidden[] = {"vocabulary", "train_length", "position", "original_length", NULL};
 
 static void study_add_options(command_line *line)
 {

@@ -17,6 +17,7 @@
 #include "cli/run.h"
 #include "model/config.h"
 #include "train/dataset.h"
+#include "train/fine_tune.h"
 #include "train/trainer.h"
 
 enum { CURVE_POINTS = 1000, TEST_TARGETS = 32768 };
@@ -50,18 +51,23 @@ static const field own_fields[] = {
 
 static own_options own;
 static model_options model_settings;
-static const char *out, *tokenizer_path, *valid_path;
+static const char *out, *tokenizer_path, *valid_path, *from_path, *extend;
 
-static const char *const hidden[] = {"vocabulary", NULL};
+static const char *const hidden[] = {"vocabulary", "original_length", NULL};
 
 static void train_add_options(command_line *line)
 {
-  out = tokenizer_path = valid_path = NULL;
+  out = tokenizer_path = valid_path = from_path = extend = NULL;
   command_add_text(line, "out", "DIR", &out, "where the model goes");
   command_add_text(line, "tokenizer", "FILE", &tokenizer_path,
                    "a tokenizer.json, or bytes; without it a BPE is trained on the texts");
   command_add_text(line, "valid", "LIST", &valid_path,
                    "test on these texts, between commas; without it the end of each TEXT is held out");
+  command_add_text(line, "from", "DIR", &from_path,
+                   "go on from the model there, with its tokenizer; only --train-length, the rotary base and --extend may "
+                   "change it");
+  command_add_text(line, "extend", "NAME", &extend,
+                   "with --from: an extension that becomes part of the model, such as ntk or yarn:factor=4");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(own_fields), &own, "");
   model_options_add(line, &model_settings, hidden);
 }
@@ -76,6 +82,8 @@ typedef struct training {
   const command_line *line;
   alibi_context *context;
   dataset data;
+  alibi_model *from;    /* --from */
+  char *from_tokenizer; /* its path */
   alibi_train_options options;
   alibi_trainer *trainer;
   int64_t steps, tokens; /* done */
@@ -95,7 +103,70 @@ static status check_line(const command_line *line, alibi_error *error)
                 "--vocabulary is for a tokenizer that is trained, and --tokenizer names a finished one");
   if (valid_path && command_line_given(line, &own, "held_out"))
     return fail(error, ALIBI_INVALID, "--held-out and --valid: expected one of them");
+  if (extend && !from_path)
+    return fail(error, ALIBI_INVALID, "--extend: changes a trained model: expected --from DIR beside it");
+  if (from_path && tokenizer_path)
+    return fail(error, ALIBI_INVALID, "--tokenizer: expected none beside --from, since the model has its own");
+  if (from_path && command_line_given(line, &own, "vocabulary"))
+    return fail(error, ALIBI_INVALID, "--vocabulary: expected none beside --from, since the model has its own tokenizer");
   return ALIBI_OK;
+}
+
+/* "--train-length", from a prefix and a field's name. */
+static void option_of(const char *prefix, const char *name, char *option, size_t size)
+{
+  snprintf(option, size, "--%s%s%s", prefix, prefix[0] ? "-" : "", name);
+  for (char *c = option; *c; c++)
+    if (*c == '_') *c = '-';
+}
+
+/* Options that say what --from has said already; those of the rotary base and the length are taken. */
+static status take_changes(const command_line *line, alibi_model_config *config, alibi_error *error)
+{
+  const position_method *method = model_config_method(config);
+  field_table all = model_config_fields();
+  char option[2 * ALIBI_NAME_SIZE];
+  size_t row = 0;
+  for (size_t i = 0; i < all.count; i++) {
+    const char *name = all.fields[i].name;
+    if (strcmp(name, "train_length") == 0 || !command_line_given(line, &model_settings.config, name)) continue;
+    option_of("", name, option, sizeof option);
+    return fail(error, ALIBI_INVALID, "%s: expected none beside --from, since the model keeps its own", option);
+  }
+  while (position_method_at(row) != method) row++;
+  for (size_t i = 0; i < method->fields.count; i++) {
+    const field *f = &method->fields.fields[i];
+    if (!command_line_given(line, model_settings.methods[row].bytes, f->name)) continue;
+    option_of(method->name, f->name, option, sizeof option);
+    if (!fine_tune_changes(method, f))
+      return fail(error, ALIBI_INVALID, "%s: expected none beside --from, since the model keeps its own", option);
+    char value[64];
+    field_get_text(f, model_settings.methods[row].bytes, value, sizeof value);
+    status result = field_set_text(f, config->position_options.bytes, option, value, error);
+    if (result != ALIBI_OK) return result;
+  }
+  if (command_line_given(line, &model_settings.config, "train_length"))
+    config->train_length = model_settings.config.train_length;
+  return ALIBI_OK;
+}
+
+/* The model of --from: its configuration with what the command line changes, and its tokenizer.  A trained model bears a
+ * smaller rate than a new one. */
+static status open_from(training *t, alibi_error *error)
+{
+  static const double FINE_TUNING_RATE = 6e-4;
+  status result;
+  TRY(alibi_model_open(t->context, from_path, &t->from, error));
+  t->from_tokenizer = path_join(from_path, "tokenizer.json");
+  if (!t->from_tokenizer) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+  alibi_model_config config = *alibi_model_get_config(t->from);
+  TRY(take_changes(t->line, &config, error));
+  if (extend) TRY(model_config_set_extension(&config, "--extend", extend, error));
+  TRY(fine_tune_config(alibi_model_get_config(t->from), &config, error));
+  model_settings.config = config;
+  if (!command_line_given(t->line, &model_settings.train, "learning_rate")) t->options.learning_rate = FINE_TUNING_RATE;
+done:
+  return result;
 }
 
 /* A directory that cannot be written is found before the training, not after it. */
@@ -120,15 +191,19 @@ static status read_texts(training *t, alibi_error *error)
                              .text_count = t->line->operand_count,
                              .valid = valid_path,
                              .held_out = own.held_out,
-                             .tokenizer = tokenizer_path,
+                             .tokenizer = from_path ? t->from_tokenizer : tokenizer_path,
                              .vocabulary = (uint32_t)own.vocabulary};
-  int item = progress_begin(tokenizer_path ? "reading the texts" : "training the tokenizer", 0, "bytes");
+  int item = progress_begin(request.tokenizer ? "reading the texts" : "training the tokenizer", 0, "bytes");
   progress_update(item, 0, NULL);
   status result = dataset_make(&request, &t->data, error);
   progress_end(item, NULL);
   if (result != ALIBI_OK) return result;
   alibi_model_config *config = &model_settings.config;
-  config->vocabulary = alibi_tokenizer_vocabulary(t->data.tokenizer);
+  int64_t vocabulary = alibi_tokenizer_vocabulary(t->data.tokenizer);
+  if (from_path && vocabulary != config->vocabulary)
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRId64,
+                t->from_tokenizer, config->vocabulary, vocabulary);
+  config->vocabulary = vocabulary;
   if (t->data.train_count < (size_t)config->train_length + 1)
     return fail(error, ALIBI_BAD_INPUT,
                 "%s: expected at least %" PRId64
@@ -240,6 +315,7 @@ static status write_record(const training *t, const char *folder, alibi_error *e
   node_set(root, "texts", texts);
   node_set_text(root, "valid", valid_path);
   if (!valid_path) node_set_number(root, "held_out", own.held_out);
+  node_set_text(root, "from", from_path);
   node_set_text(root, "tokenizer", alibi_tokenizer_kind(t->data.tokenizer));
   node_set_integer(root, "train_bytes", (int64_t)t->data.train_bytes);
   node_set_integer(root, "train_tokens", (int64_t)t->data.train_count);
@@ -351,25 +427,36 @@ static void print_result(const training *t)
          t->test.bits_per_byte, t->test.tokens, t->test.window);
 }
 
+/* The configuration given on is the one before fine_tune_config where that would see its own changes as others'. */
+static status make_trainer(training *t, alibi_error *error)
+{
+  alibi_model_config config = model_settings.config;
+  if (!t->from)
+    return alibi_trainer_new(t->context, &config, &t->options, t->data.train, t->data.train_count, &t->trainer, error);
+  config.original_length = alibi_model_get_config(t->from)->original_length;
+  return alibi_trainer_new_from(t->context, t->from, &config, &t->options, t->data.train, t->data.train_count,
+                                &t->trainer, error);
+}
+
 static status train_run(command_line *line, alibi_error *error)
 {
   static training t;
   status result;
   t = (training){.line = line, .options = model_settings.train};
   TRY(check_line(line, error));
-  TRY(model_options_take_method(&model_settings, model_settings.config.position, error));
+  TRY(cli_context(&t.context, error));
+  if (from_path) TRY(open_from(&t, error));
+  else TRY(model_options_take_method(&model_settings, model_settings.config.position, error));
   TRY(model_options_check(line, &model_settings, is_used, error));
   TRY(alibi_model_config_check(&model_settings.config, error));
   TRY(train_check_batch(&t.options, model_settings.config.train_length, error));
-  TRY(cli_context(&t.context, error));
   if (!own.dry_run) TRY(try_writing(error));
   TRY(read_texts(&t, error));
   if (own.dry_run) {
     TRY(print_plan(&t, error));
     goto done;
   }
-  TRY(alibi_trainer_new(t.context, &model_settings.config, &t.options, t.data.train, t.data.train_count,
-                        &t.trainer, error));
+  TRY(make_trainer(&t, error));
   result = run_steps(&t, error);
   if (result == ALIBI_CANCELLED) result = keep_interrupted(&t, error);
   if (result != ALIBI_OK) goto done;
@@ -381,6 +468,8 @@ static status train_run(command_line *line, alibi_error *error)
   print_result(&t);
 done:
   alibi_trainer_free(t.trainer);
+  alibi_model_free(t.from);
+  free(t.from_tokenizer);
   dataset_free(&t.data);
   cli_context_free(t.context);
   return result;
@@ -392,7 +481,9 @@ const command command_train = {
     .operands = "TEXT...",
     .details = "DIR then holds config.json, model.safetensors, tokenizer.json, and train.json with every\n"
                "setting, the losses and the perplexity of the held-out text.  It changes only when the\n"
-               "training is over.  Ctrl-C keeps the model as it stands, unless DIR holds one already.",
+               "training is over.  Ctrl-C keeps the model as it stands, unless DIR holds one already.\n\n"
+               "--from trains a finished model further, for example at a longer --train-length; its peak learning rate is "
+               "then 0.0006 unless --learning-rate says another.",
     .options = train_add_options,
     .run = train_run,
 };

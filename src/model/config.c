@@ -16,6 +16,8 @@ static const char *const scaling_names[] = {"none", "log-n", "ssmax", NULL};
 _Static_assert((int)ALIBI_SCORE_SCALING_LOG_N == (int)SCORE_SCALING_LOG_N &&
                    (int)ALIBI_SCORE_SCALING_SSMAX == (int)SCORE_SCALING_SSMAX,
                "the public names of score scaling are those of the position room");
+_Static_assert((int)ALIBI_EXTENSION_OPTIONS_SIZE == (int)POSITION_OPTIONS_SIZE,
+               "a configuration holds the settings of any extension");
 
 #define AT(member) offsetof(alibi_model_config, member)
 
@@ -44,6 +46,8 @@ static const field fields[] = {
     {"position", FIELD_TEXT, AT(position), 0, 0, 0, NULL, "alibi", "position method"},
     {"score_scaling", FIELD_CHOICE, AT(score_scaling), 0, 0, ALIBI_SCORE_SCALING_NONE, scaling_names, NULL,
      "scores grow with ln n, n keys seen: log-n only beyond the trained length, ssmax always, by a learned factor"},
+    {"original_length", FIELD_INTEGER, AT(original_length), 0, 1 << 24, 0, NULL, NULL,
+     "length that positions were first trained at; 0: train_length"},
 };
 
 field_table model_config_fields(void)
@@ -64,10 +68,15 @@ const position_method *model_config_method(const alibi_model_config *config)
   return position_method_find(config->position);
 }
 
+int64_t model_config_original_length(const alibi_model_config *config)
+{
+  return config->original_length ? config->original_length : config->train_length;
+}
+
 position_shape model_config_position_shape(const alibi_model_config *config)
 {
   return (position_shape){(size_t)config->layers, (size_t)config->heads, (size_t)config->head_size,
-                          (size_t)config->width, (size_t)config->train_length};
+                          (size_t)config->width, (size_t)model_config_original_length(config)};
 }
 
 status model_config_set_method(alibi_model_config *config, const char *name, alibi_error *error)
@@ -78,7 +87,46 @@ status model_config_set_method(alibi_model_config *config, const char *name, ali
   snprintf(config->position, sizeof config->position, "%s", method->name);
   memset(&config->position_options, 0, sizeof config->position_options);
   field_init(method->fields, config->position_options.bytes);
-  return ALIBI_OK;
+  return model_config_set_extension(config, "extension", "none", error);
+}
+
+status model_config_set_extension(alibi_model_config *config, const char *option, const char *text, alibi_error *error)
+{
+  extension_choice choice = {0};
+  status result = ALIBI_OK;
+  if (strcmp(text, "none") != 0) TRY(extension_text_read(option, config->position, text, &choice, error));
+  memset(config->extension, 0, sizeof config->extension);
+  if (choice.extension) snprintf(config->extension, sizeof config->extension, "%s", choice.extension->name);
+  memcpy(config->extension_options.bytes, choice.options.bytes, sizeof config->extension_options.bytes);
+done:
+  return result;
+}
+
+extension_choice model_config_extension(const alibi_model_config *config)
+{
+  extension_choice choice = {.extension = position_extension_find(config->position, config->extension)};
+  memcpy(choice.options.bytes, config->extension_options.bytes, sizeof config->extension_options.bytes);
+  return choice;
+}
+
+static status check_limit(const alibi_model_config *config, const position_method *method, const position_shape *shape,
+                          alibi_error *error)
+{
+  size_t limit = position_method_limit(method, shape, config->position_options.bytes, NULL);
+  if ((size_t)config->train_length <= limit) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID, "train_length: expected at most the %zu positions that the method '%s' has, found %lld",
+              limit, method->name, (long long)config->train_length);
+}
+
+static status check_extension(const alibi_model_config *config, position_shape shape, const extension_choice *choice,
+                              alibi_error *error)
+{
+  position_request request = {.shape = shape,
+                              .options = config->position_options.bytes,
+                              .length = (size_t)config->train_length,
+                              .extension = choice->extension,
+                              .extension_options = choice->options.bytes};
+  return position_extension_check(model_config_method(config), &request, error);
 }
 
 status model_config_take(const alibi_model_config *given, alibi_model_config *config, alibi_error *error)
@@ -90,6 +138,7 @@ status model_config_take(const alibi_model_config *given, alibi_model_config *co
 static status set(alibi_model_config *config, const char *name, const char *value, alibi_error *error)
 {
   if (strcmp(name, "position") == 0) return model_config_set_method(config, value, error);
+  if (strcmp(name, "extension") == 0) return model_config_set_extension(config, name, value, error);
   const field *f = field_find(model_config_fields(), name);
   if (f) return field_set_text(f, config, name, value, error);
   const position_method *method = model_config_method(config);
@@ -150,20 +199,25 @@ status model_config_resolve(alibi_model_config *config, alibi_error *error)
   result = field_check(method->fields, config->position_options.bytes, config->position, error);
   position_shape shape = model_config_position_shape(config);
   if (result == ALIBI_OK && method->check) result = method->check(&shape, config->position_options.bytes, error);
-  return result;
+  if (result == ALIBI_OK && !config->extension[0]) result = check_limit(config, method, &shape, error);
+  if (result != ALIBI_OK || !config->extension[0]) return result;
+  const position_extension *extension;
+  result = position_extension_require("extension", config->position, config->extension, &extension, error);
+  if (result != ALIBI_OK) return result;
+  extension_choice choice = model_config_extension(config);
+  return check_extension(config, shape, &choice, error);
 }
 
 status model_config_read_extension(const alibi_model_config *config, const char *option, const char *text,
                                    extension_choice *choice, alibi_error *error)
 {
+  position_shape shape = model_config_position_shape(config);
+  if (config->extension[0])
+    return fail(error, ALIBI_INVALID, "%s: expected none, since the model has the extension '%s' of its own, found '%s'",
+                option, config->extension, text);
+  shape.train_length = (size_t)config->train_length;
   status result = extension_text_read(option, config->position, text, choice, error);
-  if (result != ALIBI_OK) return result;
-  position_request request = {.shape = model_config_position_shape(config),
-                              .options = config->position_options.bytes,
-                              .length = (size_t)config->train_length,
-                              .extension = choice->extension,
-                              .extension_options = choice->options.bytes};
-  return position_extension_check(model_config_method(config), &request, error);
+  return result == ALIBI_OK ? check_extension(config, shape, choice, error) : result;
 }
 
 status alibi_model_config_check(const alibi_model_config *config, alibi_error *error)
@@ -181,13 +235,37 @@ json_node *model_config_node(const alibi_model_config *config)
   node_set_fields(root, model_config_fields(), config);
   node_set_text(position, "method", config->position);
   if (method) node_set_fields(position, method->fields, config->position_options.bytes);
+  const position_extension *extension = position_extension_find(config->position, config->extension);
+  if (extension) {
+    json_node *own = node_new_object();
+    node_set_text(own, "name", extension->name);
+    node_set_fields(own, extension->fields, config->extension_options.bytes);
+    node_set(position, "extension", own);
+  }
   node_set(root, "position", position); /* replaces the bare name */
   return root;
 }
 
+/* {"name": name, settings...}; NULL: none. */
+static status read_extension(const json_node *node, const char *what, alibi_model_config *config, alibi_error *error)
+{
+  static const char *const others[] = {"name", NULL};
+  const position_extension *extension;
+  const char *name = node_text(node_get(node, "name"), NULL);
+  alibi_error why = {0};
+  if (!node) return ALIBI_OK;
+  if (!name)
+    return fail(error, ALIBI_BAD_INPUT, "%s: position: extension: expected an object with a name, found none", what);
+  if (position_extension_require("extension", config->position, name, &extension, &why) != ALIBI_OK)
+    return fail(error, ALIBI_BAD_INPUT, "%s: position: %s", what, why.message);
+  snprintf(config->extension, sizeof config->extension, "%s", extension->name);
+  field_init(extension->fields, config->extension_options.bytes);
+  return node_get_fields(node, extension->fields, config->extension_options.bytes, what, others, error);
+}
+
 status model_config_read(const json_node *node, const char *what, alibi_model_config *config, alibi_error *error)
 {
-  static const char *const outer[] = {"format", "position", NULL}, *const inner[] = {"method", NULL};
+  static const char *const outer[] = {"format", "position", NULL}, *const inner[] = {"method", "extension", NULL};
   status result = ALIBI_OK;
   alibi_model_config_init(config);
   const char *format = node_text(node_get(node, "format"), NULL);
@@ -203,6 +281,7 @@ status model_config_read(const json_node *node, const char *what, alibi_model_co
     RAISE(error, ALIBI_BAD_INPUT, "%s: %s", what, inner_error.message);
   TRY(node_get_fields(position, model_config_method(config)->fields, config->position_options.bytes, what, inner,
                       error));
+  TRY(read_extension(node_get(position, "extension"), what, config, error));
   if (model_config_resolve(config, &inner_error) != ALIBI_OK)
     RAISE(error, ALIBI_BAD_INPUT, "%s: %s", what, inner_error.message);
 done:

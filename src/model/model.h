@@ -59,7 +59,7 @@ typedef struct pass_shape {
   size_t head_rows; /* rows of logits held at once */
   bool keep;        /* for backward */
   bool drops;       /* caches may have pools */
-  const position_extension *extension; /* NULL: as trained */
+  const position_extension *extension; /* NULL: the model's own, if it has one */
   const void *extension_options;
 } pass_shape;
 

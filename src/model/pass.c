@@ -153,8 +153,15 @@ static status prepare_position(model_pass *p, alibi_error *error)
                               .extension = p->shape.extension,
                               .extension_options = p->shape.extension_options,
                               .scaling = {.kind = (score_scaling_kind)model->config.score_scaling,
+                                          .length = (size_t)model_config_original_length(&model->config),
                                           .values = model->parameters.score_scale}};
   for (size_t i = 0; i < POSITION_MAX_PARAMETERS; i++) request.parameters[i] = model->parameters.position[i];
+  if (request.extension) {
+    request.shape.train_length = (size_t)model->config.train_length;
+  } else if (model->config.extension[0]) {
+    request.extension = position_extension_find(model->config.position, model->config.extension);
+    request.extension_options = model->config.extension_options.bytes;
+  }
   p->request = request;
   return position_prepare(model->method, &p->request, &p->position, error);
 }

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "base/settings.h"
+#include "train/fine_tune.h"
 
 enum { STREAM_SAMPLES = 0x73616d70, HEAD_ROWS = 256 };
 
@@ -129,10 +130,23 @@ train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
   return plan;
 }
 
-static status allocate(alibi_trainer *t, const alibi_model_config *config, alibi_error *error)
+/* Random weights, or those of `from`: the configurations have the same list of parameters. */
+static status make_model(alibi_trainer *t, const alibi_model *from, const alibi_model_config *config, alibi_error *error)
+{
+  if (!from) return alibi_model_new(t->context, config, (uint64_t)t->options.seed, &t->model, error);
+  status result = model_allocate(t->context, config, &t->model, error);
+  if (result != ALIBI_OK) return result;
+  if (t->model->list.floats != from->list.floats)
+    return fail(error, ALIBI_INVALID, "fine-tuning: expected the %zu weights of the trained model, found a place for %zu",
+                from->list.floats, t->model->list.floats);
+  memcpy(t->model->values, from->values, from->list.floats * sizeof *from->values);
+  return ALIBI_OK;
+}
+
+static status allocate(alibi_trainer *t, const alibi_model *from, const alibi_model_config *config, alibi_error *error)
 {
   status result;
-  TRY(alibi_model_new(t->context, config, (uint64_t)t->options.seed, &t->model, error));
+  TRY(make_model(t, from, config, error));
   size_t floats = t->model->list.floats, rows = t->micro_sequences * t->length;
   TRY(memory_new(&t->moments, floats, sizeof(float), "the first moments", error));
   TRY(memory_new(&t->variances, floats, sizeof(float), "the second moments", error));
@@ -148,9 +162,9 @@ done:
   return result;
 }
 
-status alibi_trainer_new(alibi_context *context, const alibi_model_config *config,
-                         const alibi_train_options *options, const uint32_t *tokens, size_t count,
-                         alibi_trainer **trainer, alibi_error *error)
+static status trainer_new(alibi_context *context, const alibi_model *from, const alibi_model_config *config,
+                          const alibi_train_options *options, const uint32_t *tokens, size_t count,
+                          alibi_trainer **trainer, alibi_error *error)
 {
   alibi_trainer *t = NULL;
   alibi_train_options own;
@@ -163,6 +177,7 @@ status alibi_trainer_new(alibi_context *context, const alibi_model_config *confi
   options = &own;
   config = &own_config;
   TRY(field_check(train_option_fields(), options, "training options", error));
+  if (from) TRY(fine_tune_config(&from->config, &own_config, error));
   TRY(alibi_model_config_check(config, error));
   TRY(train_check_batch(options, config->train_length, error));
   TRY(check_corpus(config, tokens, count, error));
@@ -174,12 +189,26 @@ status alibi_trainer_new(alibi_context *context, const alibi_model_config *confi
   t->corpus_count = count;
   t->length = (size_t)config->train_length;
   cut_step(options, t->length, &t->sequences, &t->micro_sequences);
-  TRY(allocate(t, config, error));
+  TRY(allocate(t, from, config, error));
   *trainer = t;
   return ALIBI_OK;
 done:
   alibi_trainer_free(t);
   return result;
+}
+
+status alibi_trainer_new(alibi_context *context, const alibi_model_config *config,
+                         const alibi_train_options *options, const uint32_t *tokens, size_t count,
+                         alibi_trainer **trainer, alibi_error *error)
+{
+  return trainer_new(context, NULL, config, options, tokens, count, trainer, error);
+}
+
+status alibi_trainer_new_from(alibi_context *context, const alibi_model *model, const alibi_model_config *config,
+                              const alibi_train_options *options, const uint32_t *tokens, size_t count,
+                              alibi_trainer **trainer, alibi_error *error)
+{
+  return trainer_new(context, model, config, options, tokens, count, trainer, error);
 }
 
 void alibi_trainer_free(alibi_trainer *t)
