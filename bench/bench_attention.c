@@ -13,7 +13,7 @@
 #include "bench/bench_measure.h"
 
 const char *const bench_pass_names[BENCH_PASSES] = {"forward", "backward", "decode"};
-const char *const bench_method_names[BENCH_METHODS] = {"alibi", "none"};
+const char *const bench_method_names[BENCH_METHODS] = {"alibi", "none", "power", "factor", "key"};
 
 enum { MAX_VARIANTS = BENCH_METHODS * BENCH_MAX_TOLERANCES, LEAST_REPEATS = 3 };
 
@@ -26,6 +26,7 @@ static const double turn_seconds = 2e-3, machine_seconds = 5e-4, machine_share =
 
 typedef struct variant {
   const char *method;
+  bench_method bias; /* of a model: BENCH_METHODS */
   double tolerance;
   alibi_attention *attention;     /* [layers] */
   alibi_attention_report *report; /* [layers] */
@@ -59,9 +60,9 @@ typedef struct measurement {
 
 /* --- what is measured --- */
 
-static void add_variant(measurement *m, const char *method, double tolerance)
+static void add_variant(measurement *m, const char *method, bench_method bias, double tolerance)
 {
-  m->variants[m->count++] = (variant){.method = method, .tolerance = tolerance};
+  m->variants[m->count++] = (variant){.method = method, .bias = bias, .tolerance = tolerance};
 }
 
 /* Without a bias nothing is ever skipped: the least tolerance says all. */
@@ -70,10 +71,14 @@ static void choose_variants(measurement *m)
   const bench_attention_options *o = m->options;
   double least = o->tolerances[0];
   for (size_t i = 1; i < o->tolerance_count; i++) least = fmin(least, o->tolerances[i]);
-  for (size_t i = 0; i < o->tolerance_count; i++)
-    if (o->model || o->methods[BENCH_ALIBI])
-      add_variant(m, o->model ? m->inputs.model_method : bench_method_names[BENCH_ALIBI], o->tolerances[i]);
-  if (!o->model && o->methods[BENCH_NONE]) add_variant(m, bench_method_names[BENCH_NONE], least);
+  for (size_t i = 0; o->model && i < o->tolerance_count; i++)
+    add_variant(m, m->inputs.model_method, BENCH_METHODS, o->tolerances[i]);
+  for (int method = 0; !o->model && method < BENCH_METHODS; method++) {
+    bool wanted = o->methods[method] && !(method == BENCH_KEY && m->pass == BENCH_DECODE); /* caches have no offsets */
+    for (size_t i = 0; wanted && method != BENCH_NONE && i < o->tolerance_count; i++)
+      add_variant(m, bench_method_names[method], (bench_method)method, o->tolerances[i]);
+  }
+  if (!o->model && o->methods[BENCH_NONE]) add_variant(m, bench_method_names[BENCH_NONE], BENCH_NONE, least);
 }
 
 static status make_caches(measurement *m, alibi_error *error)
@@ -106,7 +111,7 @@ static status make_outputs(measurement *m, alibi_error *error)
     for (size_t l = 0; l < in->layers; l++) {
       size_t set = sets > 1 ? i * in->layers + l : 0;
       alibi_attention *a = &v->attention[l];
-      bench_inputs_attention(in, l, v->method != bench_method_names[BENCH_NONE], a);
+      bench_inputs_attention(in, l, v->bias, a);
       a->tolerance = v->tolerance;
       a->out.data = m->out + set * rows * d;
       a->lse = m->lse + set * rows;
@@ -459,6 +464,7 @@ static status run_length(alibi_context *context, const bench_attention_options *
   TRY(bench_inputs_new(context, options, length, pass == BENCH_BACKWARD, &m.inputs, error));
   TRY(context_check_cancel(context, error));
   choose_variants(&m);
+  if (m.count == 0) goto done;
   TRY(make_outputs(&m, error));
   if (pass == BENCH_BACKWARD) TRY(make_gradients(&m, error));
   for (size_t i = 0; i < m.count; i++) TRY(scratch_of(&m, &m.variants[i], error));

@@ -8,7 +8,7 @@
 #include "bench/bench_attention_parts.h"
 #include "model/model.h"
 
-enum { SEED = 1, STREAM_QUERY = 1, STREAM_KEY, STREAM_VALUE, STREAM_GRADIENT };
+enum { SEED = 1, STREAM_QUERY = 1, STREAM_KEY, STREAM_VALUE, STREAM_GRADIENT, STREAM_GATE };
 
 /* Between -1 and 1: four numbers a block of random bits. */
 static void fill(alibi_context *context, uint64_t stream, size_t n, float *x)
@@ -52,6 +52,34 @@ static void measure_layer(alibi_context *context, bench_inputs *in, bench_layer 
   largest_norm(context, &l->v, in->length, in->kv_heads, in->head_size, &l->largest_value);
 }
 
+/* Tables of distances and offsets of keys, of the methods that are asked for. */
+static status make_biases(const bench_attention_options *o, bench_inputs *in, alibi_error *error)
+{
+  status result;
+  size_t heads = (size_t)in->heads, length = (size_t)in->length, n = size_mul(heads, length);
+  TRY(memory_new(&in->slopes, heads, sizeof *in->slopes, "the slopes", error));
+  TRY(alibi_slopes(in->heads, 8, ALIBI_SLOPES_INTERLEAVED, in->slopes, error));
+  if (o->methods[BENCH_POWER]) TRY(memory_new(&in->power, n, sizeof *in->power, "a table of distances", error));
+  if (o->methods[BENCH_FACTOR]) TRY(memory_new(&in->added, n, sizeof *in->added, "a table of distances", error));
+  if (o->methods[BENCH_FACTOR]) TRY(memory_new(&in->factor, n, sizeof *in->factor, "a table of factors", error));
+  if (o->methods[BENCH_KEY]) TRY(memory_new(&in->offsets, n, sizeof *in->offsets, "offsets of keys", error));
+  if (o->methods[BENCH_KEY]) TRY(memory_new(&in->query_offsets, n, sizeof *in->offsets, "offsets of queries", error));
+  for (size_t h = 0; h < heads; h++) {
+    double slope = in->slopes[h], sum = 0;
+    for (size_t t = 0; t < length; t++) {
+      if (in->power) in->power[h * length + t] = (float)(-slope * sqrt((double)t));
+      if (in->added) in->added[h * length + t] = (float)(-slope * (double)t);
+      if (in->factor) in->factor[h * length + t] = (float)(0.5 + 0.5 / (1 + slope * (double)t));
+      if (!in->offsets) continue;
+      sum += 2 * slope * random_uniform(SEED, STREAM_GATE, t * heads + h);
+      in->offsets[t * heads + h] = sum;
+      in->query_offsets[t * heads + h] = -sum;
+    }
+  }
+done:
+  return result;
+}
+
 static status random_inputs(alibi_context *context, const bench_attention_options *o, bench_inputs *in,
                             alibi_error *error)
 {
@@ -73,8 +101,7 @@ static status random_inputs(alibi_context *context, const bench_attention_option
   for (size_t i = 0; i < kv; i++) key[i] *= factor;
   in->layer[0].largest_query *= factor;
   in->layer[0].largest_key *= factor;
-  TRY(memory_new(&in->slopes, (size_t)in->heads, sizeof *in->slopes, "the slopes", error));
-  TRY(alibi_slopes(in->heads, 8, ALIBI_SLOPES_INTERLEAVED, in->slopes, error));
+  TRY(make_biases(o, in, error));
 done:
   return result;
 }
@@ -157,11 +184,15 @@ void bench_inputs_free(bench_inputs *in)
   memory_free(in->memory);
   memory_free(in->slopes);
   memory_free(in->added);
+  memory_free(in->factor);
+  memory_free(in->power);
+  memory_free(in->offsets);
+  memory_free(in->query_offsets);
   memory_free(in->dout);
   *in = (bench_inputs){0};
 }
 
-void bench_inputs_attention(const bench_inputs *in, size_t layer, bool biased, alibi_attention *a)
+void bench_inputs_attention(const bench_inputs *in, size_t layer, bench_method bias, alibi_attention *a)
 {
   alibi_attention_init(a);
   a->queries = a->keys = in->length;
@@ -173,7 +204,12 @@ void bench_inputs_attention(const bench_inputs *in, size_t layer, bool biased, a
   a->v = in->layer[layer].v;
   a->scale = in->scale;
   a->bias = (alibi_bias){.kind = ALIBI_BIAS_NONE};
-  if (biased && in->slopes) a->bias = (alibi_bias){.kind = ALIBI_BIAS_SLOPE, .slopes = in->slopes};
-  if (biased && in->added)
-    a->bias = (alibi_bias){.kind = ALIBI_BIAS_DISTANCE, .added = in->added, .distances = in->length};
+  if (in->model_method) bias = in->slopes ? BENCH_ALIBI : in->offsets ? BENCH_KEY : in->added ? BENCH_FACTOR : BENCH_NONE;
+  if (bias == BENCH_ALIBI) a->bias = (alibi_bias){.kind = ALIBI_BIAS_SLOPE, .slopes = in->slopes};
+  if (bias == BENCH_POWER) a->bias = (alibi_bias){.kind = ALIBI_BIAS_DISTANCE, .added = in->power, .distances = in->length};
+  if (bias == BENCH_FACTOR)
+    a->bias = (alibi_bias){
+        .kind = ALIBI_BIAS_DISTANCE, .added = in->added, .factor = in->factor, .distances = in->length};
+  if (bias == BENCH_KEY)
+    a->bias = (alibi_bias){.kind = ALIBI_BIAS_KEY, .offsets = in->offsets, .query_offsets = in->query_offsets};
 }

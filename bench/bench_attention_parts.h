@@ -20,7 +20,9 @@ typedef struct bench_inputs {
   bench_layer *layer; /* [layers] */
   double scale, score;
   double *slopes;           /* [H], or NULL */
-  float *added;             /* [H, length], or NULL */
+  float *added, *factor;    /* [H, length], or NULL */
+  float *power;             /* [H, length], or NULL */
+  double *offsets, *query_offsets; /* [length, H], or NULL */
   const char *model_method; /* NULL: random */
   float *dout;              /* [T, H, D], or NULL */
   float *memory;            /* of random q, k, v */
@@ -32,8 +34,8 @@ status bench_inputs_new(alibi_context *context, const bench_attention_options *o
                         bool gradients, bench_inputs *inputs, alibi_error *error);
 void bench_inputs_free(bench_inputs *inputs);
 
-/* An attention over layer `layer` with everything but outputs and tolerance set; biased: with the inputs' bias. */
-void bench_inputs_attention(const bench_inputs *inputs, size_t layer, bool biased, alibi_attention *attention);
+/* An attention over layer `layer` with everything but outputs and tolerance set. */
+void bench_inputs_attention(const bench_inputs *inputs, size_t layer, bench_method bias, alibi_attention *attention);
 
 typedef struct bench_errors {
   double error, skip_error;

@@ -13,7 +13,7 @@ enum { SAMPLES = 16, SEED = 2, MAX_D = 256 };
 /* Sums over keys j with weights e_j = exp(s_j - top). */
 typedef struct sums {
   double weight, inner;                 /* e, e (dout.v) */
-  double v[MAX_D], k[MAX_D], ik[MAX_D]; /* e v, e k, e (dout.v) k */
+  double v[MAX_D], k[MAX_D], ik[MAX_D]; /* e v; with f the factor of the distance e f k, e f (dout.v) k */
 } sums;
 
 static double dot(const float *a, const float *b, int d)
@@ -26,11 +26,18 @@ static double dot(const float *a, const float *b, int d)
   return s[0] + s[1] + (s[2] + s[3]);
 }
 
-static double bias_of(const alibi_bias *b, int head, int64_t distance)
+static double bias_of(const alibi_attention *a, int head, int64_t query, int64_t key)
 {
-  if (b->kind == ALIBI_BIAS_SLOPE) return -b->slopes[head] * (double)distance;
-  if (b->kind == ALIBI_BIAS_DISTANCE) return b->added[head * b->distances + distance];
+  const alibi_bias *b = &a->bias;
+  if (b->kind == ALIBI_BIAS_SLOPE) return -b->slopes[head] * (double)(query - key);
+  if (b->kind == ALIBI_BIAS_DISTANCE) return b->added[head * b->distances + query - key];
+  if (b->kind == ALIBI_BIAS_KEY) return b->offsets[key * a->heads + head] + b->query_offsets[query * a->heads + head];
   return 0;
+}
+
+static double factor_of(const alibi_bias *b, int head, int64_t distance)
+{
+  return b->kind == ALIBI_BIAS_DISTANCE && b->factor ? b->factor[head * b->distances + distance] : 1;
 }
 
 typedef struct sampled_row {
@@ -41,7 +48,7 @@ typedef struct sampled_row {
   const float *q, *dout;
 } sampled_row;
 
-static void add_key(const sampled_row *r, double e, const float *k, const float *v, sums *s)
+static void add_key(const sampled_row *r, double e, double factor, const float *k, const float *v, sums *s)
 {
   int d = r->attention->head_size;
   s->weight += e;
@@ -52,8 +59,8 @@ static void add_key(const sampled_row *r, double e, const float *k, const float 
   double inner = e * dot(r->dout, v, d);
   s->inner += inner;
   for (int c = 0; c < d; c++) {
-    s->k[c] += e * k[c];
-    s->ik[c] += inner * k[c];
+    s->k[c] += e * factor * k[c];
+    s->ik[c] += inner * factor * k[c];
   }
 }
 
@@ -86,11 +93,12 @@ static void compute(const sampled_row *r, double *scores, double *all, double *v
   sums near = {0}, far = {0};
   for (int64_t j = 0; j <= r->position; j++) {
     const float *key = k->data + j * k->row_stride + group * k->head_stride;
-    scores[j] = a->scale * dot(r->q, key, a->head_size) + bias_of(&a->bias, r->head, r->position - j);
+    scores[j] = factor_of(&a->bias, r->head, r->position - j) * a->scale * dot(r->q, key, a->head_size) +
+                bias_of(a, r->head, r->position, j);
     top = fmax(top, scores[j]);
   }
   for (int64_t j = 0; j <= r->position; j++)
-    add_key(r, exp(scores[j] - top), k->data + j * k->row_stride + group * k->head_stride,
+    add_key(r, exp(scores[j] - top), factor_of(&a->bias, r->head, r->position - j), k->data + j * k->row_stride + group * k->head_stride,
             v->data + j * v->row_stride + group * v->head_stride, j >= r->from && j < r->to ? &near : &far);
   finish(r, &near, visited);
   add_sums(&far, &near);

@@ -44,7 +44,7 @@ class Heads(c.Structure):
 class Bias(c.Structure):
     _fields_ = [("kind", c.c_int), ("slopes", vp), ("total_heads", c.c_int), ("head_offset", c.c_int),
                 ("max_bias", c.c_double), ("slope_rule", c.c_int), ("added", vp), ("factor", vp), ("lowest", i64),
-                ("distances", i64), ("offsets", vp), ("rows", vp), ("rows_gradient", vp), ("user", vp),
+                ("distances", i64), ("offsets", vp), ("query_offsets", vp), ("rows", vp), ("rows_gradient", vp), ("user", vp),
                 ("reserved", vp * 4)]
 
 

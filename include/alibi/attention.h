@@ -61,7 +61,7 @@ typedef enum alibi_bias_kind {
   ALIBI_BIAS_NONE = 0,
   ALIBI_BIAS_SLOPE,    /* -m_h |p_i - p_j| */
   ALIBI_BIAS_DISTANCE, /* factor_h(t) times the capped score, plus added_h(t), t = p_i - p_j */
-  ALIBI_BIAS_KEY,      /* a number per key and head: gates (what depends on the query alone changes no softmax) */
+  ALIBI_BIAS_KEY,      /* a number of the key, plus one of the query (which changes the log-sum-exp alone): gates */
   ALIBI_BIAS_ROWS      /* anything: a function gives pieces of rows */
 } alibi_bias_kind;
 
@@ -84,8 +84,9 @@ typedef struct alibi_bias {
    * in lowest .. lowest + distances - 1.  factor [H, distances], or NULL: 1. */
   const float *added, *factor;
   int64_t lowest, distances;
-  /* KEY.  offsets [S, H]. */
-  const float *offsets;
+  /* KEY.  offsets [S, H], query_offsets [T, H] or NULL: 0; all within 1e38 of 0.  Their sum is taken in double and rounded
+   * once: running sums of gates, c_i - c_j, keep what near keys differ by however long the text. */
+  const double *offsets, *query_offsets;
   /* ROWS.  rows_gradient may be NULL. */
   alibi_bias_rows rows;
   alibi_bias_rows_gradient rows_gradient;
@@ -159,7 +160,7 @@ typedef struct alibi_attention_gradients {
   alibi_heads_out dq, dk, dv; /* as q, k, v; always wanted */
   double *slopes;             /* [H]: -sum of dS |p_i - p_j| */
   float *added, *factor;      /* [H, distances] */
-  float *offsets;             /* [S, H] */
+  float *offsets;             /* [S, H]; those of queries are 0, since the gradients of a row's scores sum to 0 */
 } alibi_attention_gradients;
 
 ALIBI_API void alibi_attention_gradients_init(alibi_attention_gradients *gradients);

@@ -70,7 +70,7 @@ void bench_attention_add_options(command_line *line)
   command_add_text(line, "passes", "LIST", &pass_list, "attention: of forward, backward, decode");
   command_add_text(line, "tolerance", "LIST", &tolerance_list,
                    "attention: 0 visits every key; the other default is 2^-24");
-  command_add_text(line, "method", "LIST", &method_list, "attention: of alibi, none");
+  command_add_text(line, "method", "LIST", &method_list, "attention: of alibi, none, power (a table of distances), factor (with factors), key (gates)");
   command_add_text(line, "model", "DIR", &model_path,
                    "attention: queries, keys and values of this model's layers, which reads --text");
   command_add_text(line, "text", "FILE", &text_path, "attention: for --model");

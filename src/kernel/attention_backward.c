@@ -10,7 +10,7 @@
 typedef struct backward_block {
   float *turned_keys, *turned_values, *keys, *dk, *dv; /* [d, BLOCK] twice, [BLOCK, padded d] */
   float *steep, *capped;                               /* [BLOCK, BLOCK] of the tile met last, for give */
-  float *strip;                                        /* of the table's gradients, by distance */
+  float *strip, *factor_strip; /* sums of ds: by distance, for give, and times what a factor multiplies; KEY: by key */
   size_t start, rows;                                  /* keys of the head */
   bool finite;
   meeting m;
@@ -21,7 +21,7 @@ typedef struct backward_tile {
   float *q, *dout, *dq;  /* [BLOCK, padded d] */
   float *row_sum, *row_mean; /* [BLOCK] sums over the span: of ds, and of the weights times the distance */
   float *weights, *ds;   /* [BLOCK, BLOCK] */
-  float *biases;         /* slope_strip of the pair that is met */
+  void *biases;          /* of the pair that is met: see score_row_of */
   backward_block *blocks;
   size_t count;
 } backward_tile;
@@ -37,7 +37,7 @@ static size_t backward_floats(size_t head_size)
 {
   size_t width = padded(head_size), tile = BLOCK * BLOCK;
   return BLOCKS_FLOATS + 3 * BLOCK * width + 2 * tile + 2 * BLOCK + STRIP +
-         KERNEL(attention_span)(head_size) * (5 * BLOCK * width + 2 * tile + STRIP);
+         KERNEL(attention_span)(head_size) * (5 * BLOCK * width + 2 * tile + 2 * STRIP);
 }
 
 static backward_tile backward_layout(const attention_head *h, size_t span, float *scratch)
@@ -64,6 +64,7 @@ static backward_tile backward_layout(const attention_head *h, size_t span, float
     b->steep = take(&scratch, BLOCK * BLOCK);
     b->capped = take(&scratch, BLOCK * BLOCK);
     b->strip = take(&scratch, STRIP);
+    b->factor_strip = take(&scratch, STRIP);
   }
   return t;
 }
@@ -149,17 +150,20 @@ typedef struct slope_sums {
 
 /* Weights of one row and the gradients of its scores: p = exp(s - lse), ds = p (dp - delta), and in the end dproduct =
  * ds * steep. */
-INLINE void backward_row(const score_kind kind, const bool whole, const bool sloped, const attention_head *h,
+INLINE void backward_row(const score_kind kind, const bool whole, const bool summed, const attention_head *h,
                          const backward_tile *t, const backward_block *b, size_t r, size_t r0, int64_t distance,
                          slope_sums *sums)
 {
   const meeting *m = &b->m;
-  score_row row = score_row_of(kind, h, m, r, distance, t->biases);
+  score_row row = score_row_of(kind, h, m, r, r0 + r, distance, t->biases);
   float *p = t->weights + r * BLOCK, *ds = t->ds + r * BLOCK;
   float lse = h->lse[(r0 + r) * h->row_stride], delta = h->delta[(r0 + r) * h->row_stride];
-  float *strip = kind == SCORE_TABLE && h->table_grad ? b->strip + BLOCK - 1 - r : NULL;
+  bool table = kind == SCORE_TABLE || kind == SCORE_FACTOR;
+  float *strip = table && h->table_grad ? b->strip + BLOCK - 1 - r : NULL;
+  float *factor_strip = kind == SCORE_FACTOR && h->factor_grad ? b->factor_strip + BLOCK - 1 - r : NULL;
+  if (kind == SCORE_KEY && h->offset_grad) strip = b->strip;
   for (size_t v = whole ? 0 : row.from / LANES * LANES; v < (whole ? BLOCK : row.to); v += LANES) {
-    vf weight = vf_exp_weight(score_at(kind, whole, &row, vf_load(p + v), v) - lse);
+    vf product = vf_load(p + v), weight = vf_exp_weight(score_at(kind, whole, &row, product, v) - lse);
     vf slope = weight * (vf_load(ds + v) - delta);
     if (!whole) {
       vi seen = seen_lanes(&row, v);
@@ -167,17 +171,22 @@ INLINE void backward_row(const score_kind kind, const bool whole, const bool slo
       slope = vf_and(seen, slope);
     }
     vf_store(p + v, weight);
-    vf_store(ds + v, kind == SCORE_READY ? slope : slope * row.scale);
-    if (sloped) {
+    if (kind == SCORE_READY)
+      vf_store(ds + v, slope);
+    else if (kind == SCORE_FACTOR)
+      vf_store(ds + v, slope * (row.scale * table_at(whole, &row, row.factors, v)));
+    else
+      vf_store(ds + v, slope * row.scale);
+    if (summed && kind == SCORE_KEY) sums->sum += slope;
+    if (summed && kind == SCORE_SLOPE) {
       vf far = vf_abs(vf_splat((float)distance) - vf_from_int(vi_splat((int32_t)v) + vi_lanes()));
       sums->sum += slope;
       sums->moment = vf_fma(slope, far, sums->moment);
       sums->mean = vf_fma(weight, far, sums->mean);
     }
-    if (strip) {
-      size_t n = part(BLOCK, v);
-      vf_store_part(strip + v, vf_load_part(strip + v, n) + slope, n);
-    }
+    if (strip) vf_store(strip + v, vf_load(strip + v) + slope);
+    if (factor_strip)
+      vf_store(factor_strip + v, vf_fma(slope, product * row.scale, vf_load(factor_strip + v)));
   }
   if (whole) return;
   zero_unseen(m, r, p);
@@ -189,13 +198,14 @@ INLINE void backward_row(const score_kind kind, const bool whole, const bool slo
  * The mean is known after the last span, so the sums go to row_sums. */
 static void add_slope(const attention_head *h, const backward_tile *t, size_t r, const slope_sums *sums)
 {
-  *h->slope_grad -= (double)vf_sum(sums->moment);
   t->row_sum[r] += vf_sum(sums->sum);
+  if (!h->slope_grad) return;
+  *h->slope_grad -= (double)vf_sum(sums->moment);
   t->row_mean[r] += vf_sum(sums->mean);
 }
 
-#define BACKWARD_KIND(kind, sloped)                                                                          \
-  static void backward_##kind##_##sloped(const attention_head *h, const backward_tile *t,                    \
+#define BACKWARD_KIND(kind, summed)                                                                          \
+  static void backward_##kind##_##summed(const attention_head *h, const backward_tile *t,                    \
                                          const backward_block *b, size_t r0)                                 \
   {                                                                                                          \
     int64_t position = key_position(h, b->start);                                                            \
@@ -203,10 +213,10 @@ static void add_slope(const attention_head *h, const backward_tile *t, size_t r,
       slope_sums sums = {0};                                                                                 \
       int64_t distance = query_position(h, r0 + r) - position;                                               \
       if (b->m.whole)                                                                                        \
-        backward_row(kind, true, sloped, h, t, b, r, r0, distance, &sums);                                    \
+        backward_row(kind, true, summed, h, t, b, r, r0, distance, &sums);                                    \
       else                                                                                                   \
-        backward_row(kind, false, sloped, h, t, b, r, r0, distance, &sums);                                   \
-      if (sloped) add_slope(h, t, r, &sums);                                                                 \
+        backward_row(kind, false, summed, h, t, b, r, r0, distance, &sums);                                   \
+      if (summed) add_slope(h, t, r, &sums);                                                                 \
     }                                                                                                        \
   }
 BACKWARD_KIND(SCORE_READY, false)
@@ -214,14 +224,25 @@ BACKWARD_KIND(SCORE_PLAIN, false)
 BACKWARD_KIND(SCORE_SLOPE, false)
 BACKWARD_KIND(SCORE_SLOPE, true)
 BACKWARD_KIND(SCORE_TABLE, false)
+BACKWARD_KIND(SCORE_FACTOR, false)
+BACKWARD_KIND(SCORE_KEY, false)
+BACKWARD_KIND(SCORE_KEY, true)
+
+/* The sums of a row's ds are wanted. */
+static bool wants_sums(const attention_head *h)
+{
+  return h->slope_grad || (h->bias == BIAS_KEY && h->offset_grad && h->row_sums);
+}
 
 static void backward_weights(score_kind kind, const attention_head *h, const backward_tile *t, const backward_block *b,
                              size_t r0)
 {
   switch (kind) {
   case SCORE_PLAIN: backward_SCORE_PLAIN_false(h, t, b, r0); break;
-  case SCORE_SLOPE: (h->slope_grad ? backward_SCORE_SLOPE_true : backward_SCORE_SLOPE_false)(h, t, b, r0); break;
+  case SCORE_SLOPE: (wants_sums(h) ? backward_SCORE_SLOPE_true : backward_SCORE_SLOPE_false)(h, t, b, r0); break;
   case SCORE_TABLE: backward_SCORE_TABLE_false(h, t, b, r0); break;
+  case SCORE_FACTOR: backward_SCORE_FACTOR_false(h, t, b, r0); break;
+  case SCORE_KEY: (wants_sums(h) ? backward_SCORE_KEY_true : backward_SCORE_KEY_false)(h, t, b, r0); break;
   default: backward_SCORE_READY_false(h, t, b, r0);
   }
 }
@@ -237,7 +258,7 @@ static void use_score_gradients(const attention_head *h, const backward_tile *t,
     h->rows->gradient(h->rows->user, h->head, h->query_row + (int64_t)(r0 + r), h->key_row + (int64_t)(b->start + from),
                       (int64_t)(to - from), ds + from);
   for (size_t j = from; h->offset_grad && j < to; j++) h->offset_grad[(b->start + j) * h->offset_stride] += ds[j];
-  if (!h->slope_grad) return;
+  if (!wants_sums(h)) return;
   double sum = 0, moment = 0, mean = 0;
   for (size_t j = from; j < to; j++) {
     double far = fabs((double)(query_position(h, r0 + r) - key_position(h, b->start + j)));
@@ -245,8 +266,9 @@ static void use_score_gradients(const attention_head *h, const backward_tile *t,
     moment += ds[j] * far;
     mean += weights[j] * far;
   }
-  *h->slope_grad -= moment;
   t->row_sum[r] += (float)sum;
+  if (!h->slope_grad) return;
+  *h->slope_grad -= moment;
   t->row_mean[r] += (float)mean;
 }
 
@@ -272,11 +294,15 @@ static void backward_pair(const attention_head *h, const backward_tile *t, backw
   score_kind kind = score_kind_of(h);
   product_seen(m, d, t->q, width, b->turned_keys, t->weights);
   product_seen(m, d, t->dout, width, b->turned_values, t->ds);
-  if (kind == SCORE_TABLE && h->table_grad) zero(b->strip, STRIP);
+  if (h->table_grad || h->offset_grad) zero(b->strip, STRIP);
+  if (h->factor_grad) zero(b->factor_strip, STRIP);
+  if (kind == SCORE_KEY) copy_offsets(h, b->start, b->rows, t->biases);
   if (kind == SCORE_READY) prepare_scores(h, m, r0, b->start, t->weights, b->steep, b->capped);
   if (kind == SCORE_SLOPE) slope_strip(h, m->rows, query_position(h, r0) - key_position(h, b->start), t->biases);
   backward_weights(kind, h, t, b, r0);
   if (kind == SCORE_READY) steepen(h, t, b, r0);
+  for (size_t j = 0; kind == SCORE_KEY && h->offset_grad && j < b->rows; j++)
+    h->offset_grad[(b->start + j) * h->offset_stride] += b->strip[j];
   product_below(m, width, t->ds, b->keys, width, t->dq, !first, NULL, !m->whole && !b->finite);
   product_above(m, width, t->weights, t->dout, b->dv, !m->whole && !all_finite(m->rows, width, t->dout, width));
   product_above(m, width, t->ds, t->q, b->dk, !m->whole && !all_finite(m->rows, width, t->q, width));
@@ -312,15 +338,17 @@ bool KERNEL(attention_meet)(const attention_head *h, size_t span, size_t tile, f
 static void give_table(const attention_head *h, const backward_block *b, size_t r0)
 {
   const meeting *m = &b->m;
-  if (score_kind_of(h) == SCORE_TABLE) {
+  score_kind kind = score_kind_of(h);
+  if (kind == SCORE_TABLE || kind == SCORE_FACTOR) {
     size_t from = STRIP, to = 0; /* of the strip; the table may end where the rows see nothing */
     for (size_t r = 0; r < m->rows; r++) {
       if (m->from[r] >= m->to[r]) continue;
       if (BLOCK - 1 - r + m->from[r] < from) from = BLOCK - 1 - r + m->from[r];
       if (BLOCK - 1 - r + m->to[r] > to) to = BLOCK - 1 - r + m->to[r];
     }
-    float *entry = h->table_grad - (query_position(h, r0) - key_position(h, b->start)) - (BLOCK - 1);
-    for (size_t i = from; i < to; i++) entry[i] += b->strip[i];
+    int64_t first = query_position(h, r0) - key_position(h, b->start) + (BLOCK - 1);
+    for (size_t i = from; h->table_grad && i < to; i++) h->table_grad[(int64_t)i - first] += b->strip[i];
+    for (size_t i = from; h->factor_grad && i < to; i++) h->factor_grad[(int64_t)i - first] += b->factor_strip[i];
     return;
   }
   for (size_t r = 0; r < m->rows; r++)
@@ -337,7 +365,7 @@ void KERNEL(attention_give)(const attention_head *h, size_t span, size_t tile, f
   backward_tile t = backward_layout(h, span, scratch);
   size_t r0 = tile * BLOCK;
   add_rows(rows_from(r0, h->queries), h->head_size, t.dq, h->dq + r0 * h->dq_stride, h->dq_stride);
-  for (size_t r = 0; h->slope_grad && r < rows_from(r0, h->queries); r++) {
+  for (size_t r = 0; wants_sums(h) && r < rows_from(r0, h->queries); r++) {
     h->row_sums[2 * (r0 + r) * h->row_stride] += t.row_sum[r];
     h->row_sums[2 * (r0 + r) * h->row_stride + 1] += t.row_mean[r];
   }

@@ -33,7 +33,8 @@ typedef struct forward_tile {
 typedef struct forward_crew {
   forward_tile tiles[ATTENTION_CREW];
   size_t count;
-  float *turned_keys, *values, *s, *strip;
+  float *turned_keys, *values, *s;
+  void *biases; /* of the block: see score_row_of */
 } forward_crew;
 
 /* ---- the proof ---- */
@@ -46,6 +47,15 @@ static bool row_done(const forward_tile *t, size_t r, bool left, size_t block)
 
 enum { EXACT = (1 << 24) - BLOCK }; /* whole numbers up to here, and some more, are exact in fp32 */
 
+/* What the offset of the key that a table is counted from adds, for LANES rows from r on. */
+static vf key_tails(const attention_head *h, const forward_tile *t, bool left, size_t block, size_t r)
+{
+  double end = (left ? h->proof.ends_before : h->proof.ends_after)[block];
+  vf tail = {0};
+  for (size_t l = 0; l < LANES && r + l < t->rows; l++) tail[l] = (float)(query_offset(h, t->first + r + l) + end);
+  return tail;
+}
+
 /* What the distance from the nearest key of blocks .. block (right: block ..) adds to the logarithm of the weight of
  * them all, for LANES rows from r on. */
 static vf distance_tails(const attention_head *h, const forward_tile *t, bool left, size_t block, size_t r)
@@ -53,7 +63,7 @@ static vf distance_tails(const attention_head *h, const forward_tile *t, bool le
   const float *tails = left ? h->proof.tails_before : h->proof.tails_after;
   size_t nearest = left ? block * BLOCK + BLOCK - 1 : block * BLOCK;
   int64_t position = key_position(h, nearest), sign = left ? 1 : -1;
-  if (h->bias == BIAS_KEY) return (vf){0};
+  if (h->bias == BIAS_KEY) return key_tails(h, t, left, block, r);
   int64_t first = sign * (query_position(h, t->first + r) - position);
   if (h->bias == BIAS_SLOPE && !h->query_positions && first < EXACT)
     return (vf_from_int(vi_lanes()) * (float)sign + (float)first) * -h->slope;
@@ -132,7 +142,7 @@ INLINE void forward_rows(const score_kind kind, const bool whole, const attentio
     vf largest = infinite; /* of its own: what is stored to s may alias an array */
     if (l < rows) {
       int64_t distance = query_position(h, t->first + g + l) - block_position;
-      score_row row = score_row_of(kind, h, m, g + l, distance, crew->strip);
+      score_row row = score_row_of(kind, h, m, g + l, t->first + g + l, distance, crew->biases);
       float *s = crew->s + (g + l) * BLOCK;
       if (whole) {
         UNROLLED for (int v = 0; v < BLOCK / LANES; v++)
@@ -182,10 +192,13 @@ FORWARD_KIND(SCORE_READY)
 FORWARD_KIND(SCORE_PLAIN)
 FORWARD_KIND(SCORE_SLOPE)
 FORWARD_KIND(SCORE_TABLE)
+FORWARD_KIND(SCORE_FACTOR)
+FORWARD_KIND(SCORE_KEY)
 
 static void (*const forward_weights[SCORE_KINDS])(const attention_head *, const forward_tile *, const forward_crew *,
                                                   size_t) = {
-    forward_SCORE_READY, forward_SCORE_PLAIN, forward_SCORE_SLOPE, forward_SCORE_TABLE};
+    forward_SCORE_READY, forward_SCORE_PLAIN,  forward_SCORE_SLOPE,
+    forward_SCORE_TABLE, forward_SCORE_FACTOR, forward_SCORE_KEY};
 
 typedef struct forward_operands {
   const float *turned_keys, *values;
@@ -196,6 +209,7 @@ typedef struct forward_operands {
 static forward_operands forward_load(const attention_head *h, const forward_crew *crew, size_t block, bool left)
 {
   size_t d = h->head_size, start = block * BLOCK, keys = h->keys - start < BLOCK ? h->keys - start : BLOCK;
+  if (h->bias == BIAS_KEY) copy_offsets(h, start, keys, crew->biases);
   if (h->key_blocks) {
     size_t width = (d + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
     bool more = left && block > h->first_block;
@@ -265,7 +279,7 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
     product_seen(m, d, t->q, width, b->turned_keys, crew->s);
   if (kind == SCORE_READY) prepare_scores(h, m, t->first, start, crew->s, NULL, NULL);
   if (kind == SCORE_SLOPE)
-    slope_strip(h, t->rows, query_position(h, t->first) - key_position(h, start), crew->strip);
+    slope_strip(h, t->rows, query_position(h, t->first) - key_position(h, start), crew->biases);
   forward_weights[kind](h, t, crew, start);
   bool exact = !m->whole && !all_finite(m->keys, width, b->values, b->value_stride);
   if (t->rows == 1)
@@ -427,7 +441,7 @@ void KERNEL(attention_forward)(const attention_head *h, float *scratch)
   crew.turned_keys = take(&scratch, BLOCK * width);
   crew.values = take(&scratch, BLOCK * width);
   crew.s = take(&scratch, BLOCK * BLOCK);
-  crew.strip = take(&scratch, STRIP);
+  crew.biases = take(&scratch, STRIP);
   for (size_t i = 0; i < ATTENTION_CREW; i++) {
     forward_tile *t = &crew.tiles[i];
     t->q = take(&scratch, BLOCK * width);

@@ -2,6 +2,7 @@
  * a time.  It stops nowhere and believes no proof, so it says what the others may leave out. */
 #include <math.h>
 
+#include "kernel/attention_offsets.h"
 #include "kernel/attention_sight.h"
 #include "kernel/tables.h"
 
@@ -76,7 +77,7 @@ static void score_piece(const attention_head *h, const piece *p, double *capped,
     if (h->bias == BIAS_SLOPE) s -= (double)h->slope * fabs((double)distance(h, p, j));
     if (h->bias == BIAS_DISTANCE)
       s = s * (h->factors ? h->factors[-distance(h, p, j)] : 1) + h->table[-distance(h, p, j)];
-    if (h->bias == BIAS_KEY) s += h->offsets[j * h->offset_stride];
+    if (h->bias == BIAS_KEY) s += query_offset(h, p->row) + key_offset(h, j);
     if (h->bias == BIAS_ROWS) s += given[i];
     score[i] = s;
   }
@@ -262,7 +263,7 @@ void attention_give_reference(const attention_head *h, size_t block, size_t tile
       for (size_t c = 0; c < h->head_size; c++) b.dq[c] += dot_gradient * key[c * step];
     }
     for (size_t c = 0; c < h->head_size; c++) h->dq[r * h->dq_stride + c] += (float)b.dq[c];
-    if (h->slope_grad) {
+    if (h->slope_grad || (h->bias == BIAS_KEY && h->offset_grad && h->row_sums)) {
       float *sums = h->row_sums + 2 * r * h->row_stride;
       for (size_t j = p.from; j < p.to; j++) sums[0] += (float)ds[j - p.from];
       sums[1] += (float)b.mean[r % BLOCK];

@@ -8,6 +8,7 @@
 #ifndef KERNEL_ATTENTION_TILE_H
 #define KERNEL_ATTENTION_TILE_H
 
+#include "kernel/attention_offsets.h"
 #include "kernel/attention_sight.h"
 #include "kernel/matmul.h"
 #include "kernel/vector_math.h"
@@ -230,15 +231,24 @@ static inline void product_above(const meeting *m, size_t width, const float *p,
 /* ---- scores ---- */
 
 /* How a product becomes a score inside the loops over a row.  READY: it is one already (prepare_scores). */
-typedef enum score_kind { SCORE_READY, SCORE_PLAIN, SCORE_SLOPE, SCORE_TABLE, SCORE_KINDS } score_kind;
+typedef enum score_kind {
+  SCORE_READY,
+  SCORE_PLAIN,
+  SCORE_SLOPE,
+  SCORE_TABLE,
+  SCORE_FACTOR, /* a table with factors */
+  SCORE_KEY,
+  SCORE_KINDS
+} score_kind;
 
 /* Positions with gaps take their distances pair by pair: in fp32 a place beyond a wide gap would not be exact. */
 static inline score_kind score_kind_of(const attention_head *h)
 {
-  if (h->cap > 0 || h->bias == BIAS_KEY || h->bias == BIAS_ROWS) return SCORE_READY;
+  if (h->cap > 0 || h->bias == BIAS_ROWS) return SCORE_READY;
+  if (h->bias == BIAS_KEY) return SCORE_KEY;
   if (h->key_positions && h->bias != BIAS_NONE) return SCORE_READY;
   if (h->bias == BIAS_SLOPE) return SCORE_SLOPE;
-  if (h->bias == BIAS_DISTANCE) return h->factors ? SCORE_READY : SCORE_TABLE;
+  if (h->bias == BIAS_DISTANCE) return h->factors ? SCORE_FACTOR : SCORE_TABLE;
   return SCORE_PLAIN;
 }
 
@@ -257,37 +267,56 @@ static inline void slope_strip(const attention_head *h, size_t rows, int64_t dis
   }
 }
 
+/* offsets [BLOCK]: those of a block's keys; 0 where there is no key. */
+static inline void copy_offsets(const attention_head *h, size_t start, size_t keys, double *offsets)
+{
+  const double *from = h->offsets ? h->offsets + start * h->offset_stride : cached_offsets(h, start / BLOCK);
+  size_t stride = h->offsets ? h->offset_stride : 1;
+  for (size_t j = 0; j < BLOCK; j++) offsets[j] = j < keys ? from[j * stride] : 0;
+}
+
 /* The scores of one row, a vector at a time: score_at(kind, row, product, v) for v = 0, LANES, ... */
 typedef struct score_row {
   vf scale;
-  const float *entry; /* SLOPE, TABLE: the bias of the block's first key */
+  const float *entry, *factors; /* SLOPE, TABLE, FACTOR: of the block's first key */
+  const double *offsets;        /* KEY: of the block's keys */
+  double offset;                /* KEY: of the row */
   size_t from, to;
 } score_row;
 
-/* strip: see slope_strip; distance: from the row to the block's first key. */
-INLINE score_row score_row_of(const score_kind kind, const attention_head *h, const meeting *m, size_t r,
-                              int64_t distance, const float *strip)
+/* Row r of the tile, which is row `row` of the head; distance: from there to the block's first key.  biases: SLOPE: of
+ * slope_strip; KEY: of copy_offsets. */
+INLINE score_row score_row_of(const score_kind kind, const attention_head *h, const meeting *m, size_t r, size_t row,
+                              int64_t distance, const void *biases)
 {
-  score_row row = {.scale = vf_splat(h->scale), .from = m->from[r], .to = m->to[r]};
-  if (kind == SCORE_SLOPE) row.entry = strip + BLOCK - 1 - r;
-  if (kind == SCORE_TABLE) row.entry = h->table - distance;
-  return row;
+  score_row s = {.scale = vf_splat(h->scale), .from = m->from[r], .to = m->to[r]};
+  if (kind == SCORE_SLOPE) s.entry = (const float *)biases + BLOCK - 1 - r;
+  if (kind == SCORE_TABLE || kind == SCORE_FACTOR) s.entry = h->table - distance;
+  if (kind == SCORE_FACTOR) s.factors = h->factors - distance;
+  if (kind == SCORE_KEY) {
+    s.offsets = biases;
+    s.offset = query_offset(h, row);
+  }
+  return s;
 }
 
-/* The table ends with the distances that are seen. */
-INLINE vf table_at(const bool whole, const score_row *row, size_t v)
+/* A table ends with the distances that are seen. */
+INLINE vf table_at(const bool whole, const score_row *row, const float *entry, size_t v)
 {
-  if (whole) return vf_load(row->entry + v);
-  if (v >= row->from) return vf_load_part(row->entry + v, part(row->to, v));
+  if (whole) return vf_load(entry + v);
+  if (v >= row->from) return vf_load_part(entry + v, part(row->to, v));
   float few[LANES] = {0};
-  for (size_t l = row->from - v; l < LANES && v + l < row->to; l++) few[l] = row->entry[v + l];
+  for (size_t l = row->from - v; l < LANES && v + l < row->to; l++) few[l] = entry[v + l];
   return vf_load(few);
 }
 
 INLINE vf score_at(const score_kind kind, const bool whole, const score_row *row, vf product, size_t v)
 {
   if (kind == SCORE_SLOPE) return vf_fma(product, row->scale, vf_load(row->entry + v));
-  if (kind == SCORE_TABLE) return vf_fma(product, row->scale, table_at(whole, row, v));
+  if (kind == SCORE_TABLE) return vf_fma(product, row->scale, table_at(whole, row, row->entry, v));
+  if (kind == SCORE_FACTOR)
+    return vf_fma(product * row->scale, table_at(whole, row, row->factors, v), table_at(whole, row, row->entry, v));
+  if (kind == SCORE_KEY) return vf_fma(product, row->scale, vf_from_doubles(row->offsets + v, row->offset));
   if (kind == SCORE_PLAIN) return product * row->scale;
   return product;
 }
@@ -319,7 +348,7 @@ static inline void bias_of_row(const attention_head *h, const meeting *m, size_t
   for (size_t j = from; j < to; j++) {
     int64_t distance = p - key_position(h, start + j);
     if (h->bias == BIAS_SLOPE) bias[j] = -h->slope * (float)(distance < 0 ? -distance : distance);
-    if (h->bias == BIAS_KEY) bias[j] = h->offsets[(start + j) * h->offset_stride];
+    if (h->bias == BIAS_KEY) bias[j] = (float)(query_offset(h, row) + key_offset(h, start + j));
     if (h->bias == BIAS_DISTANCE) {
       bias[j] = h->table[-distance];
       if (h->factors) factor[j] = h->factors[-distance];

@@ -23,7 +23,7 @@ typedef enum bias_kind {
   BIAS_NONE,
   BIAS_SLOPE,    /* -slope * |distance| */
   BIAS_DISTANCE, /* factors[distance] * score + table[distance], both stored reversed: see `table` */
-  BIAS_KEY,      /* offsets[key] */
+  BIAS_KEY,      /* query_offsets[query] + offsets[key] */
   BIAS_ROWS      /* whatever a function says */
 } bias_kind;
 
@@ -52,9 +52,10 @@ enum { PROOF_FROM = 4 };
 typedef struct attention_proof {
   float log_tolerance;
   const float *clusters; /* [PROOF_CLUSTERS, d] */
-  /* Tables: [blocks] of all keys in blocks 0 .. b, with the bias (SLOPE) as seen from the last key of b, (KEY) as it is,
-   * (DISTANCE) 0.  And of all keys in blocks b .. last, as seen from the first key of b; NULL where causal. */
+  /* Tables: [blocks] of all keys in blocks 0 .. b, with the bias (SLOPE) as seen from the last key of b, (KEY) beyond that
+   * key's, (DISTANCE) 0.  And of all keys in blocks b .. last, as seen from the first key of b; NULL where causal. */
   const float *tables_before, *tables_after;
+  const double *ends_before, *ends_after; /* KEY: [blocks] the offsets of these last and first keys */
   /* DISTANCE: log of the sum of exp(bias) at distances tails_before_from + ATTENTION_BLOCK i and beyond; to the other side,
    * where distances are negative, as absolute values; and the largest of the absolute factors. */
   const float *tails_before, *tails_after;
@@ -75,8 +76,10 @@ typedef struct attention_head {
   bias_kind bias;
   float slope;
   const float *table, *factors; /* DISTANCE: point at distance 0; distance t lies at table[-t]; factors may be NULL */
-  const float *offsets;         /* KEY: [keys], offset_stride apart */
-  size_t offset_stride;
+  const double *offsets;        /* KEY: [keys], offset_stride apart; NULL: in the value_blocks, offset_place doubles after the
+                                   values (attention_offsets.h) */
+  const double *query_offsets;  /* KEY: [queries], offset_stride apart; NULL: 0 */
+  size_t offset_stride, offset_place;
   const attention_rows *rows;   /* ROWS: which knows this head and rows 0 of q and k by these numbers */
   int head;
   int64_t query_row, key_row;
@@ -106,9 +109,9 @@ typedef struct attention_head {
   double *slope_grad;  /* -sum of ds * |distance| is added to it; NULL: not wanted */
   float *row_sums;     /* [queries, 2], 2 row_stride apart, added to where slope_grad is wanted: sums of ds, which would
                           be 0 in exact arithmetic, and of weight * |distance|; the gradient of the slope is slope_grad
-                          plus the sum of their products */
+                          plus the sum of their products.  KEY: sums of ds; NULL: not wanted */
   float *table_grad, *factor_grad; /* as table, factors; added to; NULL: not wanted */
-  float *offset_grad;  /* as offsets; added to; NULL: not wanted */
+  float *offset_grad;  /* [keys], offset_stride apart; added to; NULL: not wanted */
 } attention_head;
 
 typedef struct norm_shape {

@@ -107,6 +107,39 @@ INLINE vf vf_times_power(vf p, vf n) /* in two halves, each of which is a normal
 }
 #endif
 
+/* x[0 .. LANES-1] + shift: summed in double, rounded once. */
+#if defined(__AVX512F__)
+INLINE vf vf_from_doubles(const double *x, double shift)
+{
+  __m512d by = _mm512_set1_pd(shift);
+  __m512 low = _mm512_castps256_ps512(_mm512_cvtpd_ps(_mm512_add_pd(_mm512_loadu_pd(x), by)));
+  __m256 high = _mm512_cvtpd_ps(_mm512_add_pd(_mm512_loadu_pd(x + LANES / 2), by));
+  return (vf)_mm512_castpd_ps(_mm512_insertf64x4(_mm512_castps_pd(low), _mm256_castps_pd(high), 1));
+}
+#elif defined(__AVX2__)
+INLINE vf vf_from_doubles(const double *x, double shift)
+{
+  __m256d by = _mm256_set1_pd(shift);
+  __m128 low = _mm256_cvtpd_ps(_mm256_add_pd(_mm256_loadu_pd(x), by));
+  __m128 high = _mm256_cvtpd_ps(_mm256_add_pd(_mm256_loadu_pd(x + LANES / 2), by));
+  return (vf)_mm256_set_m128(high, low);
+}
+#elif defined(__SSE2__)
+INLINE vf vf_from_doubles(const double *x, double shift)
+{
+  __m128d by = _mm_set1_pd(shift);
+  __m128 low = _mm_cvtpd_ps(_mm_add_pd(_mm_loadu_pd(x), by));
+  return (vf)_mm_movelh_ps(low, _mm_cvtpd_ps(_mm_add_pd(_mm_loadu_pd(x + LANES / 2), by)));
+}
+#else
+INLINE vf vf_from_doubles(const double *x, double shift)
+{
+  vf v;
+  for (int i = 0; i < LANES; i++) v[i] = (float)(x[i] + shift);
+  return v;
+}
+#endif
+
 INLINE vi vi_lanes(void)
 {
   vi v;

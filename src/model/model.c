@@ -167,14 +167,15 @@ status model_cache_new(const model_pass *pass, size_t capacity, size_t kept, blo
   const alibi_model *model = pass->model;
   const alibi_model_config *c = &model->config;
   size_t lists = (size_t)(c->layers * c->kv_heads), share = (size_t)(c->heads / c->kv_heads);
+  size_t gates = pass->position.plan.gated ? share : 0;
   status result;
   if (kept) {
-    TRY(block_cache_new_pool(model->context->kernel, lists, (size_t)c->head_size, capacity, kept, share,
+    TRY(block_cache_new_pool(model->context->kernel, lists, (size_t)c->head_size, gates, capacity, kept, share,
                              model->context->tolerance, cache, error));
     limit_scores(pass, *cache);
     return ALIBI_OK;
   }
-  TRY(block_cache_new(model->context->kernel, lists, (size_t)c->head_size, capacity, cache, error));
+  TRY(block_cache_new(model->context->kernel, lists, (size_t)c->head_size, gates, capacity, cache, error));
   if (model->method->decays && model->context->tolerance > 0)
     TRY(block_cache_prepare_proof(*cache, share, error));
   return ALIBI_OK;

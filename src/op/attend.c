@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernel/attention_offsets.h"
 #include "op/attend_plan.h"
 #include "op/team.h"
 
@@ -28,16 +29,16 @@ attend_plan attend_layout(const alibi_context *context, const attention_size *s,
     p.clusters = arena_floats(memory, size_mul(size_mul(s->kv_heads, p.slots), centres));
     p.tables_before = arena_floats(memory, tables);
     if (s->both_sides) p.tables_after = arena_floats(memory, tables);
+    if (s->key_offsets) p.ends_before = arena_take(memory, head_blocks, sizeof *p.ends_before);
+    if (s->key_offsets && s->both_sides) p.ends_after = arena_take(memory, head_blocks, sizeof *p.ends_after);
     return p;
   }
   p.span_start = arena_take(memory, size_add(s->segments, 1), sizeof *p.span_start);
   p.delta = arena_floats(memory, size_mul(s->queries, s->heads));
   p.visitors = arena_take(memory, size_mul(head_blocks, 2), sizeof *p.visitors);
   p.turns = arena_take(memory, size_mul(s->kv_heads, p.blocks), sizeof *p.turns);
-  if (s->slope_grad) {
-    p.slope_parts = arena_take(memory, head_blocks, sizeof *p.slope_parts);
-    p.row_sums = arena_floats(memory, size_mul(size_mul(s->queries, s->heads), 2));
-  }
+  if (s->slope_grad) p.slope_parts = arena_take(memory, head_blocks, sizeof *p.slope_parts);
+  if (s->slope_grad || s->query_offset_grad) p.row_sums = arena_floats(memory, size_mul(size_mul(s->queries, s->heads), 2));
   p.part_start = arena_take(memory, size_add(s->segments, 1), sizeof *p.part_start);
   p.parts = size_mul(s->segments, s->table_length);
   if (!s->positions && p.parts > size_add(s->queries, s->keys)) p.parts = size_add(s->queries, s->keys);
@@ -88,6 +89,7 @@ attend_plan attend_begin(const alibi_context *context, const op_attention *a, bo
   attention_size s = {.segments = a->segment_count, .heads = a->heads, .kv_heads = a->kv_heads,
                       .head_size = a->head_size, .table_length = a->table_length, .both_sides = a->both_sides,
                       .positions = a->query_positions != NULL, .skips = may_skip(context, a),
+                      .key_offsets = a->bias == BIAS_KEY, .query_offset_grad = a->query_offset_grad != NULL,
                       .backward = backward, .slope_grad = a->slope_grad != NULL,
                       .table_grad = a->table_grad != NULL, .factor_grad = a->factor_grad != NULL};
   for (size_t i = 0; i < a->segment_count; i++) {
@@ -167,7 +169,9 @@ attention_head attend_head(const op_attention *a, size_t segment, size_t h)
     head.factors = table_at_zero(a, a->factors, h);
   }
   if (a->bias == BIAS_KEY) {
-    head.offsets = a->offsets + s->key_row * a->heads + h;
+    head.offsets = s->cache ? NULL : a->offsets + s->key_row * a->heads + h;
+    head.offset_place = h % (a->heads / a->kv_heads) * ATTENTION_BLOCK;
+    if (a->query_offsets) head.query_offsets = a->query_offsets + row * a->heads + h;
     head.offset_stride = a->heads;
   }
   if (s->cache) {
@@ -220,7 +224,12 @@ static void find_clusters(alibi_context *context, const op_attention *a, const a
   });
 }
 
-/* The biases of a block's keys, as seen from key `from` of the segment. */
+static double offset_of(const op_attention *a, const attention_segment *s, size_t h, size_t key)
+{
+  return a->offsets[(s->key_row + key) * a->heads + h];
+}
+
+/* The biases of a block's keys, as seen from key `from` of the segment; KEY: beyond that key's. */
 static void block_bias(const op_attention *a, const attention_segment *s, size_t h, size_t start, size_t rows,
                        size_t from, float *bias)
 {
@@ -230,7 +239,7 @@ static void block_bias(const op_attention *a, const attention_segment *s, size_t
     int64_t distance = positions ? positions[from] - positions[key] : (int64_t)from - (int64_t)key;
     bias[j] = 0;
     if (a->bias == BIAS_SLOPE) bias[j] = -a->slopes[h] * (float)(distance < 0 ? -distance : distance);
-    if (a->bias == BIAS_KEY) bias[j] = a->offsets[(s->key_row + key) * a->heads + h];
+    if (a->bias == BIAS_KEY) bias[j] = rounded_up(offset_of(a, s, h, key) - offset_of(a, s, h, from));
   }
 }
 
@@ -250,20 +259,23 @@ static void sum_blocks(alibi_context *context, const op_attention *a, const atte
     size_t rows = turn_keys(context, a, s, group, own, turned), start = own * ATTENTION_BLOCK;
     const float *clusters = clusters_of(a, p, group, segment);
     for (size_t h = group * share; h < (group + 1) * share; h++) {
-      size_t at = (h * p->blocks + block) * PROOF_TABLE;
+      size_t place = h * p->blocks + block, at = place * PROOF_TABLE;
       block_bias(a, s, h, start, rows, start + rows - 1, bias);
       context->kernel->proof_sums(rows, d, turned, clusters, bias, p->tables_before + at);
+      if (p->ends_before) p->ends_before[place] = offset_of(a, s, h, start + rows - 1);
       if (!p->tables_after) continue;
+      if (p->ends_after) p->ends_after[place] = offset_of(a, s, h, start);
       block_bias(a, s, h, start, rows, start, bias);
       context->kernel->proof_sums(rows, d, turned, clusters, bias, p->tables_after + at);
     }
   });
 }
 
-/* How much smaller a bias is when it is seen from key `to` instead of key `from`. */
+/* What biases grow by when they are seen from key `to` instead of key `from`. */
 static float shift_of(const op_attention *a, const attention_segment *s, size_t h, size_t from, size_t to)
 {
   int64_t distance = (int64_t)to - (int64_t)from;
+  if (a->bias == BIAS_KEY) return rounded_up(offset_of(a, s, h, from) - offset_of(a, s, h, to));
   if (a->bias != BIAS_SLOPE) return 0;
   if (a->key_positions) distance = a->key_positions[s->key_row + to] - a->key_positions[s->key_row + from];
   return -a->slopes[h] * (float)(distance < 0 ? -distance : distance);
@@ -319,7 +331,7 @@ static int64_t first_of_side(const op_attention *a, int sign)
 static void prove(const op_attention *a, const attend_plan *p, size_t segment, size_t h, attention_head *head)
 {
   const attention_segment *s = &a->segments[segment];
-  size_t share = a->heads / a->kv_heads, group = h / share, at = h * p->blocks + p->block_start[segment];
+  size_t share = a->heads / a->kv_heads, group = h / share, place = h * p->blocks + p->block_start[segment];
   attention_proof *proof = &head->proof;
   if (!has_proof(s) || (a->bias == BIAS_SLOPE && !(a->slopes[h] > 0))) return;
   if (proof_is_cached(a, s) && s->cache->share != share) return;
@@ -328,10 +340,13 @@ static void prove(const op_attention *a, const attend_plan *p, size_t segment, s
   if (proof_is_cached(a, s)) {
     proof->clusters = block_cache_clusters(s->cache, s->list + group);
     proof->tables_before = block_cache_tables(s->cache, s->list + group, h % share);
+    if (a->bias == BIAS_KEY) proof->ends_before = block_cache_ends(s->cache, s->list + group, h % share);
   } else {
     proof->clusters = clusters_of(a, p, group, segment);
-    proof->tables_before = p->tables_before + at * PROOF_TABLE;
-    proof->tables_after = p->tables_after ? p->tables_after + at * PROOF_TABLE : NULL;
+    proof->tables_before = p->tables_before + place * PROOF_TABLE;
+    proof->tables_after = p->tables_after ? p->tables_after + place * PROOF_TABLE : NULL;
+    proof->ends_before = p->ends_before ? p->ends_before + place : NULL;
+    proof->ends_after = p->ends_after ? p->ends_after + place : NULL;
   }
   if (a->bias == BIAS_DISTANCE) {
     size_t entries = op_tail_entries(a->table_length);
@@ -429,6 +444,7 @@ static attention_head rows_of_head(attention_head head, size_t start, size_t row
   head.queries = head.queries - start < rows ? head.queries - start : rows;
   head.first += (ptrdiff_t)start;
   head.query_row += (int64_t)start;
+  if (head.query_offsets) head.query_offsets += start * head.offset_stride;
   if (head.query_positions) head.query_positions += start;
   head.q += start * head.q_stride;
   head.out += start * head.out_stride;

@@ -47,7 +47,7 @@ typedef struct op_attention {
   const float *table, *factors;
   ptrdiff_t lowest;
   size_t table_length;
-  const float *offsets;         /* [S, H] */
+  const double *offsets, *query_offsets; /* KEY: [S, H], of caches those that they hold; [T, H], NULL: 0 */
   const attention_rows *rows;
   bool rows_by_position;        /* ROWS: the function takes positions; else rows of q and k, of a cache its keys */
 
@@ -68,13 +68,14 @@ typedef struct op_attention {
   double *slope_grad;                /* [H] */
   float *table_grad, *factor_grad;   /* [H, table_length] */
   float *offset_grad;                /* [S, H] */
+  float *query_offset_grad;          /* [T, H] set: sums of a row's dS, 0 but for rounding; only with offset_grad */
 } op_attention;
 
 /* Upper limits of what one block of memory must serve. */
 typedef struct attention_size {
   size_t segments, queries, keys; /* keys that are not cached, and with both_sides those that are */
   size_t heads, kv_heads, head_size, table_length;
-  bool skips, both_sides, positions, backward, slope_grad, table_grad, factor_grad;
+  bool skips, both_sides, positions, key_offsets, backward, slope_grad, table_grad, factor_grad, query_offset_grad;
 } attention_size;
 
 size_t op_attention_bytes(const alibi_context *context, const attention_size *size);

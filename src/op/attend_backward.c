@@ -92,7 +92,7 @@ static attention_head backward_head(const op_attention *a, const attend_plan *p,
   /* a segment's part of a table lies reversed, too: its largest distance first */
   size_t part = h * p->parts + p->part_start[segment];
   ptrdiff_t zero = (ptrdiff_t)attend_distances(a, s).to - 1;
-  if (a->slope_grad) head.row_sums = p->row_sums + 2 * (s->row * a->heads + h);
+  if (p->row_sums) head.row_sums = p->row_sums + 2 * (s->row * a->heads + h);
   if (a->table_grad) head.table_grad = p->table_parts + part + zero;
   if (a->factor_grad) head.factor_grad = p->factor_parts + part + zero;
   if (a->offset_grad) head.offset_grad = a->offset_grad + s->key_row * a->heads + h;
@@ -158,7 +158,7 @@ static void prepare(alibi_context *context, const op_attention *a, const attend_
     attention_head head = backward_head(a, p, segment, h);
     context->kernel->attention_delta(&head, 0, head.queries, (float *)head.delta);
     if (uses_visited(a, &a->segments[segment])) find_visitors(a, p, segment, h);
-    for (size_t r = 0; a->slope_grad && r < head.queries; r++)
+    for (size_t r = 0; p->row_sums && r < head.queries; r++)
       head.row_sums[2 * r * a->heads] = head.row_sums[2 * r * a->heads + 1] = 0;
   });
 }
@@ -215,4 +215,7 @@ void op_attention_backward(alibi_context *context, const op_attention *a, void *
     backward_span(context, a, &p, &span, p.scratch + worker * p.scratch_floats);
   });
   if (a->slope_grad || a->table_grad || a->factor_grad) add_parts(context, a, &p);
+  for (size_t s = 0; a->query_offset_grad && s < a->segment_count; s++)
+    for (size_t i = a->segments[s].row * a->heads; i < (a->segments[s].row + a->segments[s].rows) * a->heads; i++)
+      a->query_offset_grad[i] = p.row_sums[2 * i];
 }

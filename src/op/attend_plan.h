@@ -18,13 +18,14 @@ typedef struct attend_plan {
   /* proof */
   float *clusters;                     /* [G, slots, PROOF_CLUSTERS, D]: see clusters_of */
   float *tables_before, *tables_after; /* [H, blocks, PROOF_TABLE] */
+  double *ends_before, *ends_after;    /* KEY: [H, blocks] offsets of the last and first keys of blocks */
   attention_tally *tallies;            /* [threads] */
   /* backward */
   float *delta;          /* [T, H] */
   int32_t *visitors;     /* [H, blocks, 2]: first tile that visits a block, last one + 1 */
   atomic_size_t *turns;  /* [G, spans]: see attend_backward.c */
   double *slope_parts;   /* [H, spans] */
-  float *row_sums;       /* [T, H, 2], with slope_parts */
+  float *row_sums;       /* [T, H, 2], with slope_parts, or for the gradient of queries' offsets */
   size_t *part_start;    /* [segments + 1]: in entries of one head, where a segment's part of a table begins */
   float *table_parts, *factor_parts; /* [H, parts]: of each segment the distances that it has */
   size_t parts, slots;

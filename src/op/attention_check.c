@@ -152,6 +152,16 @@ static status check_finite(const char *name, const float *x, int64_t count, alib
   return ALIBI_OK;
 }
 
+/* Two of them are finite in fp32. */
+static status check_offsets(const char *name, const double *x, int64_t count, alibi_error *error)
+{
+  for (int64_t i = 0; x && i < count; i++)
+    if (!(fabs(x[i]) <= 1e38))
+      return fail(error, ALIBI_INVALID, "%s[%lld]: expected a finite number within 1e38 of 0, found %g", name, (long long)i,
+                  x[i]);
+  return ALIBI_OK;
+}
+
 /* The kernels take slopes in fp32. */
 static status check_given_slopes(const double *slopes, int heads, alibi_error *error)
 {
@@ -225,6 +235,7 @@ done:
 
 static status check_bias(alibi_attention *a, attention_task task, const int64_t *key_counts, alibi_error *error)
 {
+  status result;
   switch (a->bias.kind) {
   case ALIBI_BIAS_NONE: return ALIBI_OK;
   case ALIBI_BIAS_SLOPE: return check_slopes(a, error);
@@ -233,13 +244,16 @@ static status check_bias(alibi_attention *a, attention_task task, const int64_t 
     if (task == TASK_DECODE) break;
     if (!a->bias.offsets && a->keys > 0)
       return fail(error, ALIBI_INVALID, "offsets: expected a number per key and head, found NULL");
-    return check_finite("offsets", a->bias.offsets, a->keys * a->heads, error);
+    TRY(check_offsets("offsets", a->bias.offsets, a->keys * a->heads, error));
+    return check_offsets("query_offsets", a->bias.query_offsets, a->queries * a->heads, error);
   case ALIBI_BIAS_ROWS:
     return a->bias.rows ? ALIBI_OK : fail(error, ALIBI_INVALID, "rows: expected a function, found NULL");
   default:
     return fail(error, ALIBI_INVALID, "bias.kind: expected one of alibi_bias_kind, found %d", (int)a->bias.kind);
   }
   return fail(error, ALIBI_INVALID, "bias.kind: expected NONE, SLOPE, DISTANCE or ROWS with a cache, found KEY");
+done:
+  return result;
 }
 
 /* ---- tensors ---- */
@@ -333,7 +347,7 @@ typedef struct tensor_list {
 
 static tensor *add_tensor(tensor_list *list, tensor t)
 {
-  assert(list->count < MOST_TENSORS); /* whatever a caller gives, there are no more: backward has 21 at most */
+  assert(list->count < MOST_TENSORS); /* whatever a caller gives, there are no more: backward has 22 at most */
   list->tensors[list->count] = t;
   return &list->tensors[list->count++];
 }
@@ -376,7 +390,8 @@ static void add_operands(tensor_list *list, const alibi_attention *a)
   add_plain(list, "slopes", slopes ? b->slopes : NULL, 1, 2 * (int64_t)a->heads, false);
   add_plain(list, "added", table ? b->added : NULL, a->heads, b->distances, false);
   add_plain(list, "factor", table ? b->factor : NULL, a->heads, b->distances, false);
-  add_plain(list, "offsets", offsets ? b->offsets : NULL, a->keys, a->heads, false);
+  add_plain(list, "offsets", offsets ? b->offsets : NULL, a->keys, 2 * (int64_t)a->heads, false);
+  add_plain(list, "query_offsets", offsets ? b->query_offsets : NULL, a->queries, 2 * (int64_t)a->heads, false);
   add_plain(list, "query_positions", a->query_positions, a->queries, 2, false);
   add_plain(list, "key_positions", a->key_positions, a->keys, 2, false);
   add_plain(list, "query_starts", a->query_starts, a->sequences + 1, 2, false);

@@ -76,7 +76,7 @@ static void layout(const alibi_context *context, attention_call *c, arena *memor
   if (backward && c->g.factor) c->factor_grad = arena_floats(memory, table);
   attention_size size = {.segments = (size_t)a->sequences, .queries = (size_t)a->queries, .keys = keys, .heads = heads,
                          .kv_heads = (size_t)a->kv_heads, .head_size = (size_t)a->head_size, .table_length = length,
-                         .skips = a->tolerance > 0, .both_sides = !a->causal, .positions = a->query_positions != NULL,
+                         .skips = a->tolerance > 0, .key_offsets = a->bias.kind == ALIBI_BIAS_KEY, .both_sides = !a->causal, .positions = a->query_positions != NULL,
                          .backward = backward,
                          .slope_grad = c->g.slopes != NULL, .table_grad = c->g.added != NULL,
                          .factor_grad = c->g.factor != NULL};
@@ -153,7 +153,7 @@ static status fill(alibi_context *context, attention_call *c, alibi_error *error
                          .both_sides = !a->causal, .window = (size_t)a->window, .bias = kinds[a->bias.kind],
                          .slopes = c->slopes, .table = c->table, .factors = c->factors,
                          .lowest = has_table(c) ? (ptrdiff_t)a->bias.lowest : 0, .table_length = length,
-                         .offsets = a->bias.offsets, .rows = &c->rows, .tolerance = a->tolerance, .out = rows_out(a->out),
+                         .offsets = a->bias.offsets, .query_offsets = a->bias.query_offsets, .rows = &c->rows, .tolerance = a->tolerance, .out = rows_out(a->out),
                          .lse = a->lse, .visited = a->visited, .tally = a->report ? &c->tally : NULL,
                          .stops_when_cancelled = true};
   if (c->tails_before) {
@@ -388,7 +388,7 @@ alibi_status alibi_cache_new(alibi_context *context, int kv_heads, int head_size
     RAISE(error, ALIBI_INVALID, "head_size: expected 1 to 256, found %d", head_size);
   if (capacity < 1) RAISE(error, ALIBI_INVALID, "capacity: expected 1 or more, found %lld", (long long)capacity);
   TRY(cache_wrap(kv_heads, head_size, cache, error));
-  TRY(block_cache_new(context->kernel, (size_t)kv_heads, (size_t)head_size, (size_t)capacity, &(*cache)->blocks, error));
+  TRY(block_cache_new(context->kernel, (size_t)kv_heads, (size_t)head_size, 0, (size_t)capacity, &(*cache)->blocks, error));
   return ALIBI_OK;
 done:
   alibi_cache_free(*cache);

@@ -7,6 +7,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernel/attention_offsets.h"
+
+enum { FLOATS_A_DOUBLE = sizeof(double) / sizeof(float) };
+
 static size_t value_width(const block_cache *c)
 {
   return size_round_up(c->head_size, ATTENTION_PAD);
@@ -23,24 +27,31 @@ static void layout(block_cache *c, arena *a)
   c->value_blocks = arena_take(a, size_mul(c->lists, c->blocks), sizeof *c->value_blocks);
   c->first_block = arena_take(a, c->lists, sizeof *c->first_block);
   if (c->pool) c->free_blocks = arena_take(a, c->pool, sizeof *c->free_blocks);
+  if (c->gates) c->ends = arena_take(a, size_mul(size_mul(c->lists, c->gates), c->blocks), sizeof *c->ends);
+}
+
+/* Of a block: its keys, its values, its offsets. */
+static size_t block_floats(const block_cache *c)
+{
+  size_t floats = size_add(size_add(c->head_size, value_width(c)), size_mul(c->gates, FLOATS_A_DOUBLE));
+  return size_mul(ATTENTION_BLOCK, floats);
 }
 
 /* Of `blocks` blocks of each list, or of the pool. */
 static size_t store_bytes(const block_cache *c, size_t blocks)
 {
-  size_t floats = size_mul(ATTENTION_BLOCK, size_add(c->head_size, value_width(c)));
-  return size_mul(size_mul(c->pool ? c->pool : size_mul(c->lists, blocks), floats), sizeof(float));
+  return size_mul(size_mul(c->pool ? c->pool : size_mul(c->lists, blocks), block_floats(c)), sizeof(float));
 }
 
-static block_cache shape_of(size_t lists, size_t head_size, size_t capacity)
+static block_cache shape_of(size_t lists, size_t head_size, size_t gates, size_t capacity)
 {
-  return (block_cache){
-      .lists = lists, .head_size = head_size, .capacity = capacity, .blocks = block_count(capacity)};
+  return (block_cache){.lists = lists, .head_size = head_size, .gates = gates, .capacity = capacity,
+                       .blocks = block_count(capacity)};
 }
 
-size_t block_cache_bytes(size_t lists, size_t head_size, size_t capacity)
+size_t block_cache_bytes(size_t lists, size_t head_size, size_t gates, size_t capacity)
 {
-  block_cache c = shape_of(lists, head_size, capacity);
+  block_cache c = shape_of(lists, head_size, gates, capacity);
   arena a = {0};
   layout(&c, &a);
   return size_add(a.used, store_bytes(&c, c.blocks));
@@ -59,7 +70,7 @@ static void store_release(block_store *store)
 /* All blocks of the pool are free. */
 static void pool_fill(block_cache *c)
 {
-  size_t floats = ATTENTION_BLOCK * (c->head_size + value_width(c));
+  size_t floats = block_floats(c);
   float *base = (float *)(void *)c->store->memory.base;
   for (size_t i = 0; i < c->pool; i++) c->free_blocks[i] = base + (c->pool - 1 - i) * floats;
   c->free_count = c->pool;
@@ -75,14 +86,14 @@ static void pool_fill(block_cache *c)
 static status store_new(block_cache *c, size_t first, block_store *parent, alibi_error *error)
 {
   block_store *store = NULL;
-  size_t key = ATTENTION_BLOCK * c->head_size, value = ATTENTION_BLOCK * value_width(c);
+  size_t key = ATTENTION_BLOCK * c->head_size, floats = block_floats(c);
   status result;
   TRY(memory_new(&store, 1, sizeof *store, "a store of keys and values", error));
   store->memory.used = store_bytes(c, c->blocks - first);
   TRY(arena_allocate_untouched(&store->memory, "the keys and values of a session", error));
   float *next = (float *)(void *)store->memory.base;
   for (size_t l = 0; !c->pool && l < c->lists; l++)
-    for (size_t b = c->blocks; b-- > first; next += key + value) { /* as rows walk them: memory likes to be read upwards */
+    for (size_t b = c->blocks; b-- > first; next += floats) { /* as rows walk them: memory likes to be read upwards */
       c->key_blocks[l * c->blocks + b] = next;
       c->value_blocks[l * c->blocks + b] = next + key;
     }
@@ -96,12 +107,12 @@ done:
   return result;
 }
 
-static status cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity, size_t kept,
-                        block_cache **cache, alibi_error *error)
+static status cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t gates, size_t capacity,
+                        size_t kept, block_cache **cache, alibi_error *error)
 {
   status result;
   TRY(memory_new(cache, 1, sizeof **cache, "a cache", error));
-  **cache = shape_of(lists, head_size, capacity);
+  **cache = shape_of(lists, head_size, gates, capacity);
   (*cache)->kernel = kernel;
   if (kept) (*cache)->pool = size_mul(lists, kept < (*cache)->blocks ? kept : (*cache)->blocks);
   layout(*cache, &(*cache)->memory);
@@ -115,11 +126,11 @@ done:
   return result;
 }
 
-status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity,
+status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t gates, size_t capacity,
                        block_cache **cache, alibi_error *error)
 {
   status result;
-  TRY(cache_new(kernel, lists, head_size, capacity, 0, cache, error));
+  TRY(cache_new(kernel, lists, head_size, gates, capacity, 0, cache, error));
   TRY(store_new(*cache, 0, NULL, error));
   return ALIBI_OK;
 done:
@@ -128,11 +139,11 @@ done:
   return result;
 }
 
-status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity,
+status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t gates, size_t capacity,
                             size_t kept, size_t share, double tolerance, block_cache **cache, alibi_error *error)
 {
   status result;
-  TRY(cache_new(kernel, lists, head_size, capacity, kept, cache, error));
+  TRY(cache_new(kernel, lists, head_size, gates, capacity, kept, cache, error));
   TRY(store_new(*cache, 0, NULL, error));
   TRY(block_cache_prepare_proof(*cache, share, error));
   (*cache)->log_tolerance = log(tolerance);
@@ -154,6 +165,12 @@ void block_cache_free(block_cache *cache)
   memory_free(cache);
 }
 
+/* [gates, ATTENTION_BLOCK] of a block. */
+static double *offsets_of(const block_cache *c, size_t list, size_t block)
+{
+  return (double *)(void *)(c->value_blocks[list * c->blocks + block] + ATTENTION_BLOCK * value_width(c));
+}
+
 /* Of a block that is not shared whole: its first `rows` positions, which are at least 1. */
 static void copy_begun(const block_cache *from, block_cache *to, size_t list, size_t block, size_t rows)
 {
@@ -166,6 +183,15 @@ static void copy_begun(const block_cache *from, block_cache *to, size_t list, si
   copy = to->value_blocks[list * to->blocks + block];
   memset(copy, 0, ATTENTION_BLOCK * value_width(to) * sizeof *copy);
   memcpy(copy, from->value_blocks[list * from->blocks + block], rows * value_width(to) * sizeof *copy);
+  for (size_t h = 0; h < to->gates; h++)
+    memcpy(offsets_of(to, list, block) + h * ATTENTION_BLOCK, offsets_of(from, list, block) + h * ATTENTION_BLOCK,
+           rows * sizeof(double));
+}
+
+static void copy_ends(const block_cache *from, block_cache *to, size_t list, size_t blocks)
+{
+  for (size_t h = 0; h < to->gates; h++)
+    memcpy(block_cache_ends(to, list, h), block_cache_ends(from, list, h), blocks * sizeof(double));
 }
 
 /* What is proved of the first `blocks` blocks of a list, but for the tables. */
@@ -192,7 +218,7 @@ status block_cache_share(block_cache *from, size_t length, size_t capacity, bloc
 {
   status result;
   size_t whole = length / ATTENTION_BLOCK, rest = length % ATTENTION_BLOCK;
-  TRY(cache_new(from->kernel, from->lists, from->head_size, capacity, 0, cache, error));
+  TRY(cache_new(from->kernel, from->lists, from->head_size, from->gates, capacity, 0, cache, error));
   block_cache *c = *cache;
   TRY(store_new(c, whole, whole > 0 ? from->store : NULL, error));
   if (from->share) TRY(block_cache_prepare_proof(c, from->share, error));
@@ -202,6 +228,7 @@ status block_cache_share(block_cache *from, size_t length, size_t capacity, bloc
       c->value_blocks[l * c->blocks + b] = from->value_blocks[l * from->blocks + b];
     }
     if (rest > 0) copy_begun(from, c, l, whole, rest);
+    copy_ends(from, c, l, whole);
     if (!from->share) continue;
     copy_proof(from, c, l, whole);
     copy_tables(from, c, l);
@@ -237,21 +264,41 @@ static void divide_room(block_cache *c, size_t blocks)
 #define PROOF_SLACK 0.1
 #define LIMIT_SLACK 1e-3
 
+double block_cache_offset(const block_cache *c, size_t list, size_t head, size_t position)
+{
+  size_t block = position / ATTENTION_BLOCK, place = position % ATTENTION_BLOCK;
+  if (place == ATTENTION_BLOCK - 1) return block_cache_ends(c, list, head)[block];
+  return offsets_of(c, list, block)[head * ATTENTION_BLOCK + place];
+}
+
+/* How far the last key of a block lies behind a row at `position`; with offsets, what they rose by from there to the last
+ * full block before the row. */
+static double far_behind(const block_cache *c, size_t list, size_t head, size_t position, size_t block)
+{
+  size_t own = position / ATTENTION_BLOCK;
+  if (own <= block) return 0;
+  if (!c->gates) return (double)(position - (block * ATTENTION_BLOCK + ATTENTION_BLOCK - 1));
+  const double *ends = block_cache_ends(c, list, head);
+  return ends[own - 1] - ends[block];
+}
+
 /* How many nats the scores of a list would have to gain before a row at `first` needs its oldest block; INFINITY
  * where the weights do not let them, -INFINITY where the block may not go.
  * A row weighs its own key by exp(-U) at least, U the limit of the scores.  Centres of keys are no longer than
  * keys, keys no farther from them than twice that, so the bound of the keys at distance t and beyond is at most
- * 3 U - slope t - log(1 - exp(-slope)), and the row stops where that is below -U + log tolerance. */
+ * 3 U - slope t - log(1 - exp(-slope)), and the row stops where that is below -U + log tolerance.  With offsets it is
+ * 3 U + log(first) less what they rose by. */
 static double spare_nats(const block_cache *c, size_t list, size_t first)
 {
   size_t block = c->first_block[list], share = c->share;
-  double distance = (double)first - (double)(block * ATTENTION_BLOCK + ATTENTION_BLOCK - 1), least = INFINITY;
+  double least = INFINITY;
   if (block >= first / ATTENTION_BLOCK || !c->key_blocks[list * c->blocks + block] || c->proved[list] <= block)
     return -INFINITY;
   for (size_t h = 0; h < share; h++) {
-    double slope = c->slopes[list * share + h], limit = c->score_limit[list];
+    double slope = c->gates ? 1 : (double)c->slopes[list * share + h], limit = c->score_limit[list];
     if (!(slope > 0)) return -INFINITY;
-    double needed = (4 + LIMIT_SLACK) * limit + PROOF_SLACK - log(-expm1(-slope)) - c->log_tolerance;
+    double distance = far_behind(c, list, h, first, block), all = c->gates ? log((double)first) : -log(-expm1(-slope));
+    double needed = (4 + LIMIT_SLACK) * limit + PROOF_SLACK + all - c->log_tolerance;
     double spare = slope * distance >= needed ? INFINITY : slope * (distance - c->reach[list * share + h]);
     if (spare < least) least = spare;
   }
@@ -303,9 +350,10 @@ done:
 
 void block_cache_saw(block_cache *c, size_t list, size_t head, size_t position, size_t block)
 {
-  double distance = (double)position - (double)(block * ATTENTION_BLOCK + ATTENTION_BLOCK - 1);
   double *reach = &c->reach[list * c->share + head];
-  if (position / ATTENTION_BLOCK >= PROOF_FROM && distance > *reach) *reach = distance;
+  if (position / ATTENTION_BLOCK < PROOF_FROM) return;
+  double distance = far_behind(c, list, head, position, block);
+  if (distance > *reach) *reach = distance;
 }
 
 size_t block_cache_held(const block_cache *c, size_t length)
@@ -318,11 +366,12 @@ status block_cache_copy(block_cache *from, size_t length, size_t capacity, size_
 {
   status result;
   size_t whole = length / ATTENTION_BLOCK;
-  TRY(block_cache_new_pool(from->kernel, from->lists, from->head_size, capacity, kept, from->share, tolerance,
-                           cache, error));
+  TRY(block_cache_new_pool(from->kernel, from->lists, from->head_size, from->gates, capacity, kept, from->share,
+                           tolerance, cache, error));
   block_cache *c = *cache;
   for (size_t l = 0; l < c->lists; l++) {
     c->first_block[l] = from->first_block[l];
+    copy_ends(from, c, l, whole);
     copy_proof(from, c, l, whole);
     for (size_t h = 0; from->pool && h < c->share; h++) c->reach[l * c->share + h] = from->reach[l * c->share + h];
   }
@@ -371,6 +420,18 @@ void block_cache_store(block_cache *c, size_t list, size_t first, size_t count, 
       memcpy(value + (place + j) * width, v + (done + j) * v_stride, d * sizeof *v);
     if (c->share && c->proved[list] > block) c->proved[list] = block; /* written again */
     done += rows;
+  }
+}
+
+void block_cache_store_offsets(block_cache *c, size_t list, size_t first, size_t count, const double *offsets,
+                               size_t stride)
+{
+  for (size_t i = 0; i < count; i++) {
+    size_t block = (first + i) / ATTENTION_BLOCK, place = (first + i) % ATTENTION_BLOCK;
+    double *kept = offsets_of(c, list, block) + place;
+    for (size_t h = 0; h < c->gates; h++) kept[h * ATTENTION_BLOCK] = offsets[i * stride + h];
+    for (size_t h = 0; place == ATTENTION_BLOCK - 1 && h < c->gates; h++)
+      block_cache_ends(c, list, h)[block] = offsets[i * stride + h];
   }
 }
 
@@ -432,6 +493,19 @@ static void move_tables(block_cache *c, size_t blocks)
   }
 }
 
+/* The biases of a full block's keys as seen from its last one; returns what earlier ones grow by, as seen from there. */
+static float block_bias(const block_cache *c, size_t list, size_t head, size_t block, float *bias)
+{
+  float slope = c->slopes[list * c->share + head];
+  if (!c->gates) {
+    for (size_t j = 0; j < ATTENTION_BLOCK; j++) bias[j] = -slope * (float)(ATTENTION_BLOCK - 1 - j);
+    return -slope * (float)ATTENTION_BLOCK;
+  }
+  const double *offsets = offsets_of(c, list, block) + head * ATTENTION_BLOCK, *ends = block_cache_ends(c, list, head);
+  for (size_t j = 0; j < ATTENTION_BLOCK; j++) bias[j] = rounded_up(offsets[j] - ends[block]);
+  return block > 0 ? rounded_up(ends[block - 1] - ends[block]) : 0;
+}
+
 void block_cache_prove(block_cache *c, size_t list, size_t blocks, const float *slopes)
 {
   float bias[ATTENTION_BLOCK];
@@ -448,13 +522,11 @@ void block_cache_prove(block_cache *c, size_t list, size_t blocks, const float *
     c->kernel->proof_clusters(c->head_size, c->key_blocks[list * c->blocks], block_cache_clusters(c, list));
   for (size_t h = 0; h < c->share; h++) {
     float *tables = block_cache_tables(c, list, h);
-    for (size_t j = 0; j < ATTENTION_BLOCK; j++) bias[j] = -made_with[h] * (float)(ATTENTION_BLOCK - 1 - j);
     for (size_t b = c->proved[list]; b < blocks; b++) {
+      float shift = block_bias(c, list, h, b, bias);
       c->kernel->proof_sums(ATTENTION_BLOCK, c->head_size, c->key_blocks[list * c->blocks + b],
                             block_cache_clusters(c, list), bias, tables + b * PROOF_TABLE);
-      if (b > 0)
-        c->kernel->proof_join(tables + (b - 1) * PROOF_TABLE, -made_with[h] * (float)ATTENTION_BLOCK,
-                              tables + b * PROOF_TABLE);
+      if (b > 0) c->kernel->proof_join(tables + (b - 1) * PROOF_TABLE, shift, tables + b * PROOF_TABLE);
     }
   }
   c->proved[list] = blocks;

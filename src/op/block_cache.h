@@ -11,7 +11,11 @@
  * A cache with a pool holds fewer blocks than its positions have.  When the pool is empty the list that is least
  * likely to miss it loses its oldest block (block_cache_reserve).  The table of the newest block that is gone
  * stays, so that a row still finds whether it stops there; those before it go with their blocks.  What a position
- * costs for ever is its part of the lists of blocks: 16 bytes for ATTENTION_BLOCK positions of the capacity. */
+ * costs for ever is its part of the lists of blocks: 16 bytes for ATTENTION_BLOCK positions of the capacity, and 8
+ * for each head with offsets.
+ *
+ * Offsets (BIAS_KEY) are stored, shared and dropped with their keys.  Where there is a pool they rise from key to key,
+ * as running sums of gates do. */
 #ifndef OP_BLOCK_CACHE_H
 #define OP_BLOCK_CACHE_H
 
@@ -36,6 +40,8 @@ typedef struct block_cache {
   size_t pool;         /* blocks of all lists together; 0: every list has all of its own */
   size_t free_count;
   float **free_blocks; /* [pool] */
+  size_t gates;        /* heads of each list whose keys have an offset: [gates, ATTENTION_BLOCK] double in each block */
+  double *ends;        /* [lists][gates][blocks] the offset of a block's last key, once it is full; stays when it is dropped */
   arena memory;        /* of the lists */
   /* The proof of skipping, for `share` heads that read each list; 0: none. */
   size_t share;
@@ -44,9 +50,10 @@ typedef struct block_cache {
   size_t room;         /* of all lists, in blocks: with a pool, twice as many as have a table */
   size_t *table_at;    /* [lists + 1] where the room of a list begins */
   size_t *first_table; /* [lists] the block whose table lies there */
-  float *slopes;       /* [lists][share] that the tables were made with */
+  float *slopes;       /* [lists][share] that the tables were made with; 0 with offsets */
   size_t *proved;      /* [lists]: blocks that have a table, or had one before they were dropped */
-  /* With a pool: how far behind a row the nearest key was of the last block that a head visited, at most so far;
+  /* With a pool: how far behind a row the nearest key was of the last block that a head visited, at most so far, in
+   * positions, with offsets in what they fell by;
    * and what the weights say that |scale| |q| |k| cannot exceed, INFINITY where they say nothing, for rows with
    * this tolerance. */
   double *reach;       /* [lists][share] */
@@ -55,14 +62,15 @@ typedef struct block_cache {
   arena proof_memory;
 } block_cache;
 
-size_t block_cache_bytes(size_t lists, size_t head_size, size_t capacity);
-status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity,
+/* gates: heads of each list whose keys have an offset; 0: none. */
+size_t block_cache_bytes(size_t lists, size_t head_size, size_t gates, size_t capacity);
+status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t gates, size_t capacity,
                        block_cache **cache, alibi_error *error);
 void block_cache_free(block_cache *cache);
 
 /* A cache with a pool of `kept` blocks for each list on average, at least PROOF_FROM + 1; for `share` heads a list
- * that skip with this tolerance, by kernels that can. */
-status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t capacity,
+ * that skip with this tolerance, by kernels that can; gates: 0 or share. */
+status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t gates, size_t capacity,
                             size_t kept, size_t share, double tolerance, block_cache **cache, alibi_error *error);
 
 /* A cache that begins with the first `length` positions of another: whole blocks are shared, the rest is
@@ -93,12 +101,18 @@ status block_cache_restart(block_cache *cache, alibi_error *error);
 void block_cache_store(block_cache *cache, size_t list, size_t first, size_t count, const float *k,
                        size_t k_stride, const float *v, size_t v_stride);
 
+/* The same for offsets [count, gates], rows `stride` apart. */
+void block_cache_store_offsets(block_cache *cache, size_t list, size_t first, size_t count, const double *offsets,
+                               size_t stride);
+/* Of a position that is stored, in a block that was not dropped or at the end of any. */
+double block_cache_offset(const block_cache *cache, size_t list, size_t head, size_t position);
+
 /* Makes room for the proof, where there is none for as many heads a list. */
 status block_cache_prepare_proof(block_cache *cache, size_t share, alibi_error *error);
 
 /* Brings the tables of a list up to its first `blocks` blocks, which are full, for heads with these slopes
- * [share], which are always the same where there is a pool; NULL: no bias.  Without room for the proof: does
- * nothing. */
+ * [share], which are always the same where there is a pool; NULL: no bias, or the offsets of a cache that has
+ * them.  Without room for the proof: does nothing. */
 void block_cache_prove(block_cache *cache, size_t list, size_t blocks, const float *slopes);
 
 static inline float *block_cache_clusters(const block_cache *c, size_t list)
@@ -119,6 +133,12 @@ static inline float *block_cache_tables(const block_cache *c, size_t list, size_
   size_t start = c->table_at[list], room = c->table_at[list + 1] - start;
   ptrdiff_t zero = (ptrdiff_t)(start * c->share + head * room) - (ptrdiff_t)c->first_table[list];
   return c->tables + zero * PROOF_TABLE;
+}
+
+/* That of block b at [b]. */
+static inline double *block_cache_ends(const block_cache *c, size_t list, size_t head)
+{
+  return c->ends + (list * c->gates + head) * c->blocks;
 }
 
 #endif

@@ -85,7 +85,7 @@ static void formula_is_its_differences(const call_options *o)
     expect_differences_of_array("slopes", c, b->slopes, sizeof(double), &f.slopes);
   if (b->kind == ALIBI_BIAS_DISTANCE) expect_differences_of_array("added", c, b->added, sizeof(float), &f.added);
   if (b->factor) expect_differences_of_array("factor", c, b->factor, sizeof(float), &f.factor);
-  if (b->kind == ALIBI_BIAS_KEY) expect_differences_of_array("offsets", c, b->offsets, sizeof(float), &f.offsets);
+  if (b->kind == ALIBI_BIAS_KEY) expect_differences_of_array("offsets", c, b->offsets, sizeof(double), &f.offsets);
   if (b->kind == ALIBI_BIAS_ROWS) expect_differences_of_array("rows", c, NULL, 0, &f.rows);
   formula_free(&f);
 }

@@ -152,6 +152,19 @@ static inline int64_t *guarded_positions(size_t n, int64_t from)
   return x;
 }
 
+static inline double *guarded_doubles(size_t n)
+{
+  return (double *)(void *)guarded_floats(n * sizeof(double) / sizeof(float));
+}
+
+/* Within 1 of the middle. */
+static inline double *random_doubles(size_t n, double middle)
+{
+  double *x = guarded_doubles(n);
+  for (size_t i = 0; i < n; i++) x[i] = middle + 2 * random_unit() - 1;
+  return x;
+}
+
 static inline int32_t *guarded_visited(const attention_head *h)
 {
   return (int32_t *)(void *)filled_floats(span(h->queries, 2, 2 * h->row_stride), NAN);
@@ -172,7 +185,9 @@ static inline void add_bias(attention_head *h, const attention_options *o)
   }
   if (o->bias == BIAS_KEY) {
     h->offset_stride = 1 + o->gap;
-    h->offsets = random_floats(span(o->keys, 1, h->offset_stride));
+    double far = o->queries % 3 ? 5000 : 0; /* they cancel: fp32 would lose what is left */
+    h->offsets = random_doubles(span(o->keys, 1, h->offset_stride), far);
+    if (far > 0) h->query_offsets = random_doubles(span(o->queries, 1, h->offset_stride), -far);
   }
   if (o->bias == BIAS_ROWS) h->rows = &test_rows;
   h->head = 3;
@@ -304,7 +319,8 @@ static inline pair_score formula_score(const attention_head *h, size_t r, size_t
   if (h->bias == BIAS_SLOPE) bias = -h->slope * fabs((double)s.distance);
   if (h->bias == BIAS_DISTANCE) bias = h->table[-s.distance];
   if (h->bias == BIAS_DISTANCE && h->factors) factor = h->factors[-s.distance];
-  if (h->bias == BIAS_KEY) bias = h->offsets[j * h->offset_stride];
+  if (h->bias == BIAS_KEY)
+    bias = h->offsets[j * h->offset_stride] + (h->query_offsets ? h->query_offsets[r * h->offset_stride] : 0);
   if (h->bias == BIAS_ROWS) bias = bias_of_pair(h->query_row + (int64_t)r, h->key_row + (int64_t)j);
   s.value = s.capped * factor + bias;
   s.slack = fabs(factor) * (s.capped_slack + EPS * fabs(s.capped)) + 2 * EPS * fabs(bias);
@@ -406,6 +422,7 @@ static inline attention_head part_of(const attention_head *h, size_t from, size_
   p.first = h->first + (ptrdiff_t)from;
   if (h->query_positions) p.query_positions = h->query_positions + from;
   p.query_row = h->query_row + (int64_t)from;
+  if (h->query_offsets) p.query_offsets = h->query_offsets + from * h->offset_stride;
   p.q = h->q + from * h->q_stride;
   p.out = filled_floats(span(p.queries, p.head_size, p.out_stride), 7);
   p.lse = filled_floats(span(p.queries, 1, p.row_stride), 7);

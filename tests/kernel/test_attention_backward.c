@@ -288,7 +288,7 @@ static void heads_that_share_keys(void **unused)
 
 /* The loss sum(dout * out) of the formula, entirely in double, with one number moved by `by`. */
 typedef struct nudge {
-  const float *at;
+  const void *at;
   double by;
 } nudge;
 
@@ -308,7 +308,10 @@ static double nudged_score(const attention_head *h, size_t r, size_t j, nudge n)
   if (h->bias == BIAS_DISTANCE && h->factors) s *= nudged(h->factors - distance, n);
   if (h->bias == BIAS_SLOPE) s -= nudged(&h->slope, n) * fabs((double)distance);
   if (h->bias == BIAS_DISTANCE) s += nudged(h->table - distance, n);
-  if (h->bias == BIAS_KEY) s += nudged(h->offsets + j * h->offset_stride, n);
+  if (h->bias == BIAS_KEY) {
+    const double *offset = h->offsets + j * h->offset_stride;
+    s += *offset + (offset == n.at ? n.by : 0) + (h->query_offsets ? h->query_offsets[r * h->offset_stride] : 0);
+  }
   if (h->bias == BIAS_ROWS) s += bias_of_pair(h->query_row + (int64_t)r, h->key_row + (int64_t)j);
   return s;
 }
@@ -331,7 +334,7 @@ static double loss(const attention_head *h, nudge n)
   return total;
 }
 
-static double slope_at(const attention_head *h, const float *at)
+static double slope_at(const attention_head *h, const void *at)
 {
   double by = 1e-4; /* fourth order: the error is about by^4 */
   return (8 * (loss(h, (nudge){at, by}) - loss(h, (nudge){at, -by})) -
@@ -340,7 +343,7 @@ static double slope_at(const attention_head *h, const float *at)
 }
 
 static void expect_slope(const char *what, const char *isa, const attention_head *h, size_t i, double found,
-                         const float *at)
+                         const void *at)
 {
   expect_near(what, isa, i, found - (double)START, slope_at(h, at), 1e-5);
 }

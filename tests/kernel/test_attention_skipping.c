@@ -17,15 +17,25 @@ static float bias_between(const attention_head *h, int64_t position, size_t j)
   return h->bias == BIAS_SLOPE ? -h->slope * fabsf((float)(position - there)) : 0;
 }
 
-static int64_t end_of_block(const attention_head *h, size_t block, bool last)
+static double offset_between(const attention_head *h, size_t from, size_t j)
+{
+  return h->offsets[j * h->offset_stride] - h->offsets[from * h->offset_stride];
+}
+
+/* The key of a block that a table is counted from. */
+static size_t end_key(const attention_head *h, size_t block, bool last)
 {
   size_t j = last ? (block + 1) * B - 1 : block * B;
-  if (j >= h->keys) j = h->keys - 1;
+  return j < h->keys ? j : h->keys - 1;
+}
+
+static int64_t end_of_block(const attention_head *h, size_t block, bool last)
+{
+  size_t j = end_key(h, block, last);
   return h->key_positions ? h->key_positions[j] : (int64_t)j;
 }
 
-/* The tables of all keys in blocks 0 .. b, or b .. last; the bias of a slope is counted from the end of b that
- * faces the queries. */
+/* The tables of all keys in blocks 0 .. b, or b .. last; biases are counted from the end of b that faces the queries. */
 static float *proof_tables(const kernel_table *t, const attention_head *h, bool before)
 {
   size_t d = h->head_size, blocks = (h->keys + B - 1) / B;
@@ -35,16 +45,25 @@ static float *proof_tables(const kernel_table *t, const attention_head *h, bool 
     size_t b = before ? i : blocks - 1 - i, rows = h->keys - b * B < B ? h->keys - b * B : B;
     int64_t here = end_of_block(h, b, before);
     for (size_t j = 0; j < rows; j++)
-      bias[j] =
-          h->bias == BIAS_KEY ? h->offsets[(b * B + j) * h->offset_stride] : bias_between(h, here, b * B + j);
+      bias[j] = h->bias == BIAS_KEY ? rounded_up(offset_between(h, end_key(h, b, before), b * B + j))
+                                    : bias_between(h, here, b * B + j);
     t->attention_turn(rows, d, h->k + b * B * h->k_stride, h->k_stride, turned);
     t->proof_sums(rows, d, turned, h->proof.clusters, bias, tables + b * PROOF_TABLE);
     if (i == 0) continue;
     size_t other = before ? b - 1 : b + 1;
     float shift = h->bias == BIAS_SLOPE ? -h->slope * fabsf((float)(here - end_of_block(h, other, before))) : 0;
+    if (h->bias == BIAS_KEY) shift = rounded_up(offset_between(h, end_key(h, b, before), end_key(h, other, before)));
     t->proof_join(tables + other * PROOF_TABLE, shift, tables + b * PROOF_TABLE);
   }
   return tables;
+}
+
+static double *proof_ends(const attention_head *h, bool before)
+{
+  size_t blocks = (h->keys + B - 1) / B;
+  double *ends = guarded_doubles(blocks);
+  for (size_t b = 0; b < blocks; b++) ends[b] = h->offsets[end_key(h, b, before) * h->offset_stride];
+  return ends;
 }
 
 static void fill_tables(const kernel_table *t, attention_head *h)
@@ -55,6 +74,9 @@ static void fill_tables(const kernel_table *t, attention_head *h)
   h->proof.clusters = clusters;
   h->proof.tables_before = proof_tables(t, h, true);
   if (h->both_sides) h->proof.tables_after = proof_tables(t, h, false);
+  if (h->bias != BIAS_KEY) return;
+  h->proof.ends_before = proof_ends(h, true);
+  if (h->both_sides) h->proof.ends_after = proof_ends(h, false);
 }
 
 /* [t / B]: log of the sum of exp(bias) over distances 64 (t / B) and beyond, on one side: sign 1 or -1. */
@@ -95,9 +117,12 @@ static void let_bias_fall(attention_head *h)
     h->table = table;
   }
   if (h->bias == BIAS_KEY) { /* towards the first keys; where both sides are seen, from the middle to both ends */
-    float *offsets = copied_floats(span(h->keys, 1, h->offset_stride), h->offsets);
-    float middle = h->both_sides ? (float)h->keys / 2 : (float)h->keys;
-    for (size_t j = 0; j < h->keys; j++) offsets[j * h->offset_stride] -= 0.25f * fabsf((float)j - middle);
+    double *offsets = guarded_doubles(span(h->keys, 1, h->offset_stride)), sum = 0;
+    memcpy(offsets, h->offsets, span(h->keys, 1, h->offset_stride) * sizeof *offsets);
+    for (size_t j = 0; j < h->keys; j++) { /* by 0 to 1/2 from key to key, as gates of a text do */
+      sum += (h->both_sides && j >= h->keys / 2 ? -1 : 1) * random_unit() / 2;
+      offsets[j * h->offset_stride] += sum;
+    }
     h->offsets = offsets;
   }
 }
@@ -319,9 +344,11 @@ static attention_head adverse_head(const attention_options *o, float high, doubl
     if (h.factors) h.factors = distance_table(&h, -1);
   }
   if (h.bias == BIAS_KEY) {
-    float *offsets = guarded_floats(h.keys);
-    for (size_t j = 0; j < h.keys; j++) offsets[j] = -h.slope * fabsf((float)distance_of(&h, 0, j));
+    double *offsets = guarded_doubles(h.keys), *own = guarded_doubles(1);
+    *own = -7000.25;
+    for (size_t j = 0; j < h.keys; j++) offsets[j] = -*own - (double)h.slope * fabs((double)distance_of(&h, 0, j));
     h.offsets = offsets;
+    h.query_offsets = own;
   }
   return h;
 }

@@ -142,7 +142,10 @@ static inline double formula_bias(const formula *f, const alibi_attention *a, in
     if (distance < b->lowest || distance >= b->lowest + b->distances) fail_msg("a table without its distance");
     if (b->factor) *factor = formula_read(f, b->factor + entry);
     return formula_read(f, b->added + entry);
-  case ALIBI_BIAS_KEY: return formula_read(f, b->offsets + j * a->heads + h);
+  case ALIBI_BIAS_KEY: {
+    const double *offset = b->offsets + j * a->heads + h;
+    return *offset + (b->query_offsets ? b->query_offsets[i * a->heads + h] : 0) + (offset == f->nudged ? f->nudge : 0);
+  }
   case ALIBI_BIAS_ROWS:
     b->rows(b->user, h, i, j, 1, &piece);
     return (double)piece + (place == f->nudged_row ? f->nudge : 0);

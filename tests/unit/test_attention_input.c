@@ -96,7 +96,11 @@ FAULT(lse_in_out, c->a.lse = c->out.buffer + 5;)
 FAULT(lse_in_q, c->a.lse = c->q.buffer;)
 FAULT(lse_in_slopes, c->a.lse = (float *)SLOPES;)
 FAULT(lse_at_end_of_slopes, c->a.lse = (float *)SLOPES + 2 * c->a.heads - 1;)
-FAULT(lse_in_offsets, c->a.lse = NUMBERS(bias.offsets);)
+FAULT(lse_in_offsets, c->a.lse = (float *)(void *)call_doubles(c->a.bias.offsets);)
+FAULT(lse_in_query_offsets, c->a.lse = (float *)(void *)call_doubles(c->a.bias.query_offsets);)
+FAULT(offsets_infinite, call_doubles(c->a.bias.offsets)[3] = INFINITY;)
+FAULT(offsets_huge, call_doubles(c->a.bias.offsets)[3] = -2e38;)
+FAULT(query_offsets_nan, call_doubles(c->a.bias.query_offsets)[5] = NAN;)
 FAULT(visited_in_out, c->a.visited = (int32_t *)(void *)(c->out.buffer + 100);)
 FAULT(visited_in_lse, c->a.visited = (int32_t *)(void *)c->a.lse;)
 FAULT(visited_in_v, c->a.visited = (int32_t *)(void *)c->v.buffer;)
@@ -186,7 +190,7 @@ FAULT(back_dk_is_dout, c->g.dk.data = c->dout.buffer;)
 FAULT(back_dv_is_out, c->g.dv.data = c->out.buffer;)
 FAULT(back_dv_is_lse, c->g.dv.data = c->a.lse;)
 FAULT(back_dq_in_slopes, c->g.dq.data = (float *)SLOPES;)
-FAULT(back_dk_in_offsets, c->g.dk.data = NUMBERS(bias.offsets);)
+FAULT(back_dk_in_offsets, c->g.dk.data = (float *)(void *)call_doubles(c->a.bias.offsets);)
 FAULT(back_dv_in_positions, c->g.dv.data = (float *)(void *)STARTS(query_positions);)
 FAULT(back_offsets_in_dk, c->g.offsets = c->dk.buffer;)
 FAULT(back_added_in_added, c->g.added = NUMBERS(bias.added);)
@@ -255,6 +259,7 @@ static const fault faults[] = {
     {"lse in the slopes", "lse", fault_lse_in_slopes, call_set_steep, WRITTEN},
     {"lse on the last slope", "lse", fault_lse_at_end_of_slopes, call_set_steep, WRITTEN},
     {"lse in the offsets", "lse", fault_lse_in_offsets, call_set_offsets, FORWARD},
+    {"lse in the offsets of queries", "lse", fault_lse_in_query_offsets, call_set_offsets, FORWARD},
     {"visited in out", "visited", fault_visited_in_out, NULL, WRITTEN},
     {"visited in lse", "visited", fault_visited_in_lse, NULL, WRITTEN},
     {"visited in v", "visited", fault_visited_in_v, NULL, FORWARD},
@@ -306,6 +311,9 @@ static const fault faults[] = {
     {"a table far away", "distance|lowest", fault_lowest_most, call_set_table, EVERYWHERE},
     {"a table far away below", "distance|lowest", fault_lowest_least, call_set_table, EVERYWHERE},
     {"no offsets", "offsets", fault_offsets_null, call_set_offsets, ROWS_OF_KEYS},
+    {"an infinite offset", "offsets[3]", fault_offsets_infinite, call_set_offsets, ROWS_OF_KEYS},
+    {"an offset of -2e38", "offsets[3]", fault_offsets_huge, call_set_offsets, ROWS_OF_KEYS},
+    {"an offset of a query that is no number", "query_offsets[5]", fault_query_offsets_nan, call_set_offsets, ROWS_OF_KEYS},
     {"no rows", "rows", fault_rows_null, call_set_rows, ROWS_OF_KEYS},
     {"backward without lse", "lse", fault_back_lse_null, NULL, BACKWARD},
     {"backward without visited", "visited", fault_back_visited_null, NULL, BACKWARD},
@@ -645,7 +653,8 @@ static void fields_of_other_biases_may_hold_anything(void **unused)
     call *c = call_new(&o);
     c->a.bias.lowest = odd[n];
     c->a.bias.distances = odd[2 - n];
-    c->a.bias.added = c->a.bias.factor = c->a.bias.offsets = plain->q.buffer;
+    c->a.bias.added = c->a.bias.factor = plain->q.buffer;
+    c->a.bias.offsets = c->a.bias.query_offsets = (const double *)(const void *)plain->q.buffer;
     call_forward(c);
     call_backward(c);
     call_same_tensor("out", &c->out, &plain->out);

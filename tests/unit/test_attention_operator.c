@@ -306,6 +306,7 @@ static void run_part(call *c, const call *whole, int64_t from, int64_t count, in
   a->keys = keys;
   a->query_offset = from;
   a->q.data += from * c->q.row_stride;
+  if (a->bias.query_offsets) a->bias.query_offsets += from * a->heads;
   a->out.data = c->out.data + from * c->out.row_stride;
   a->lse = NULL;
   a->visited = NULL;
@@ -542,8 +543,8 @@ static void a_finite_bias_is_a_bias(void **unused)
   strcpy(call_name, "a bias of -1e30");
   o.bias = ALIBI_BIAS_KEY;
   call *c = call_new(&o);
-  float *offsets = call_memory((size_t)(o.keys * o.heads), sizeof *offsets);
-  for (int64_t e = 0; e < o.keys * o.heads; e++) offsets[e] = -1e30f;
+  double *offsets = call_memory((size_t)(o.keys * o.heads), sizeof *offsets);
+  for (int64_t e = 0; e < o.keys * o.heads; e++) offsets[e] = -1e30;
   c->a.bias.offsets = offsets;
   call_forward(c);
   for (int64_t r = 0; r < o.queries; r++)

@@ -186,8 +186,8 @@ static void spoil_array(int64_t *x, int64_t count)
 static void spoil_bias(call *c)
 {
   alibi_bias *b = &c->a.bias;
-  float *added = call_floats(b->added), *offsets = call_floats(b->offsets);
-  double *slopes = call_doubles(b->slopes);
+  float *added = call_floats(b->added);
+  double *slopes = call_doubles(b->slopes), *offsets = call_doubles(b->offsets), *own = call_doubles(b->query_offsets);
   switch (chance(0, 12)) {
   case 0: b->kind = (alibi_bias_kind)chance(-1, 6); break;
   case 1: b->total_heads = spoilt_int(9); break;
@@ -203,7 +203,8 @@ static void spoil_bias(call *c)
   case 11: b->reserved[chance(0, 3)] = b; break;
   default:
     if (added && c->table) added[chance(0, (int64_t)c->table - 1)] = (float)spoilt_real();
-    if (offsets && c->k.rows > 0) offsets[0] = (float)spoilt_real();
+    if (offsets && c->k.rows > 0) offsets[0] = spoilt_real();
+    if (own && c->q.rows > 0) own[0] = spoilt_real();
     if (slopes) slopes[0] = spoilt_real();
   }
 }

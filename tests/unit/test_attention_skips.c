@@ -59,8 +59,8 @@ static void a_cap_lifts_negative_scores(void **unused)
             if (k == 2) call_floats(c->a.bias.factor)[h * c->a.bias.distances + e] = 1;
           }
           for (int64_t j = 0; k == 3 && j < o.keys; j++)
-            call_floats(c->a.bias.offsets)[j * 2 + h] =
-                (float)(-slopes[h] * (double)llabs(formula_distance(&c->a, 0, 0, j)));
+            call_doubles(c->a.bias.offsets)[j * 2 + h] = -slopes[h] * (double)llabs(formula_distance(&c->a, 0, 0, j));
+          if (k == 3) c->a.bias.query_offsets = NULL;
         }
         expect_proven(c);
         if (call_skips()) assert_true(c->report.pairs_visited < c->report.pairs_visible);

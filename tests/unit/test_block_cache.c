@@ -41,10 +41,10 @@ static block_cache *new_cache(size_t kept)
   size_t capacity = BLOCKS * ATTENTION_BLOCK;
   status result;
   if (kept) {
-    result = block_cache_new_pool(kernel_table_best(), LISTS, SIZE, capacity, kept, SHARE, tolerance, &cache,
+    result = block_cache_new_pool(kernel_table_best(), LISTS, SIZE, 0, capacity, kept, SHARE, tolerance, &cache,
                                   &error);
   } else {
-    result = block_cache_new(kernel_table_best(), LISTS, SIZE, capacity, &cache, &error);
+    result = block_cache_new(kernel_table_best(), LISTS, SIZE, 0, capacity, &cache, &error);
     if (result == ALIBI_OK) result = block_cache_prepare_proof(cache, SHARE, &error);
   }
   if (result != ALIBI_OK) fail_msg("%s", error.message);

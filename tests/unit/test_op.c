@@ -600,7 +600,7 @@ static void attention_cached(alibi_context *context, results *r)
   float *qkv = numbers(rows * STRIDE, 1), *out = floats(n), *expected = floats(n), *lse = floats(rows * HEADS);
   for (size_t s = 0; s < SEQUENCES; s++) {
     size_t first = lengths[s] * (s + 1) / (SEQUENCES + 1);
-    assert_int_equal(block_cache_new(real, 1 + GROUPS, SIZE, lengths[s], &caches[s], NULL), ALIBI_OK);
+    assert_int_equal(block_cache_new(real, 1 + GROUPS, SIZE, 0, lengths[s], &caches[s], NULL), ALIBI_OK);
     for (size_t g = 0; g < GROUPS; g++) {
       const float *keys = qkv + whole[s].key_row * STRIDE + (HEADS + g) * SIZE;
       block_cache_store(caches[s], 1 + g, 0, lengths[s], keys, STRIDE, keys + GROUPS * SIZE, STRIDE);

@@ -466,7 +466,7 @@ static block_cache *pool(size_t kept)
 {
   block_cache *cache;
   const kernel_table *kernel = kernel_table_best();
-  assert_int_equal(block_cache_new_pool(kernel, LISTS, SIZE, BLOCKS * ATTENTION_BLOCK, kept, 1, 0x1p-24, &cache, &error),
+  assert_int_equal(block_cache_new_pool(kernel, LISTS, SIZE, 0, BLOCKS * ATTENTION_BLOCK, kept, 1, 0x1p-24, &cache, &error),
                    ALIBI_OK);
   return cache;
 }
