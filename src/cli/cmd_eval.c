@@ -11,9 +11,9 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/command.h"
+#include "cli/extend_option.h"
 #include "cli/run.h"
 #include "file/json.h"
-#include "model/config.h"
 
 enum { MAX_LENGTHS = 64, DEFAULT_LENGTHS = 5 };
 
@@ -42,11 +42,13 @@ static const field eval_fields[] = {
 };
 
 static eval_options options;
-static const char *text_path, *protocol_list, *length_list, *extend;
+static extend_option extension;
+static const char *text_path, *protocol_list, *length_list;
+static const char *extend; /* what --extend and --beyond come to */
 
 static void eval_add_options(command_line *line)
 {
-  text_path = length_list = extend = NULL;
+  text_path = length_list = NULL;
   protocol_list = "sliding,fixed-target";
   command_add_text(line, "text", "FILE", &text_path, "the text to predict");
   command_add_text(line, "protocol", "LIST", &protocol_list, "nonoverlapping, sliding, fixed-target, or all");
@@ -54,9 +56,7 @@ static void eval_add_options(command_line *line)
       line, "length", "LIST", &length_list,
       "tokens that the model reads at once, such as 64,128,256; without it 1, 2, 4, 8 and 16 times the "
       "length of its training");
-  command_add_text(line, "extend", "NAME", &extend,
-                   "change a trained model's positions, such as ntk or yarn:factor=4,beta_fast=16 for rope; "
-                   "alibi positions lists them");
+  extend_option_add(line, &extension);
   command_add_group(line, "Options", (field_table)FIELD_TABLE(eval_fields), &options, "");
 }
 
@@ -178,6 +178,15 @@ static status choose_lengths(evaluation *e, alibi_error *error)
 
 /* --- output --- */
 
+/* "yarn:factor=4", which the model always runs with; "" for none. */
+static const char *own_extension(const alibi_model_config *config)
+{
+  static char text[EXTENSION_TEXT_SIZE];
+  extension_choice own = model_config_extension(config);
+  extension_text_write(&own, text, sizeof text);
+  return text;
+}
+
 /* Five digits of `value`; as many decimals for others beside it. */
 static int decimals_of(double value)
 {
@@ -252,6 +261,7 @@ static status print_json(evaluation *e, const char *directory, alibi_context *co
   node_set_text(root, "alibi_version", alibi_version());
   node_set_text(root, "model", directory);
   node_set_text(root, "position", config->position);
+  node_set_text(root, "extension", config->extension[0] ? own_extension(config) : NULL);
   node_set_integer(root, "train_length", config->train_length);
   node_set_integer(root, "parameters", alibi_model_parameter_count(e->model));
   node_set_text(root, "tokenizer", alibi_tokenizer_kind(e->tokenizer));
@@ -303,8 +313,9 @@ static status run_all(evaluation *e, const char *directory, alibi_context *conte
   const alibi_model_config *config = alibi_model_get_config(e->model);
   if (options.json) e->rows = node_new_array();
   else
-    printf("%s: %s, trained at %" PRId64 "; %s: %zu tokens in %zu bytes\n\n", directory, config->position,
-           config->train_length, text_path, e->count, e->text_bytes);
+    printf("%s: %s%s%s, trained at %" PRId64 "; %s: %zu tokens in %zu bytes\n\n", directory, config->position,
+           config->extension[0] ? " with " : "", own_extension(config), config->train_length, text_path, e->count,
+           e->text_bytes);
   for (int p = 0; p < ALIBI_PROTOCOL_COUNT; p++) {
     if (!e->protocols[p]) continue;
     if (!e->rows) print_heading(e, p);
@@ -320,7 +331,6 @@ static status eval_run(command_line *line, alibi_error *error)
 {
   alibi_context *context = NULL;
   evaluation e = {0};
-  extension_choice extension;
   status result;
   if (line->operand_count == 0) RAISE(error, ALIBI_INVALID, "eval: expected the directory of a model, found none");
   if (line->operand_count > 1)
@@ -330,8 +340,7 @@ static status eval_run(command_line *line, alibi_error *error)
   TRY(read_lengths(&e, error));
   TRY(cli_context(&context, error));
   TRY(open_model(&e, context, line->operands[0], error));
-  if (extend)
-    TRY(model_config_read_extension(alibi_model_get_config(e.model), "--extend", extend, &extension, error));
+  TRY(extend_option_read(&extension, alibi_model_get_config(e.model), &extend, error));
   TRY(read_text(&e, error));
   TRY(choose_lengths(&e, error));
   TRY(run_all(&e, line->operands[0], context, error));

@@ -9,6 +9,7 @@
 #include "alibi/tokenizer.h"
 #include "base/system.h"
 #include "cli/command.h"
+#include "cli/extend_option.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "cli/terminal.h"
@@ -66,16 +67,16 @@ static const field generate_fields[] = {
 };
 
 static generate_options options;
-static const char *prompt, *prompt_file, *extend;
+static extend_option extension;
+static const char *prompt, *prompt_file;
+static const char *extend; /* what --extend and --beyond come to */
 
 static void generate_add_options(command_line *line)
 {
-  prompt = prompt_file = extend = NULL;
+  prompt = prompt_file = NULL;
   command_add_text(line, "prompt", "TEXT", &prompt, "the text to go on with; without it an empty line");
   command_add_text(line, "prompt-file", "FILE", &prompt_file, "the same, from a file");
-  command_add_text(line, "extend", "NAME", &extend,
-                   "read beyond the trained length with an extension of the model's positions, such as ntk or "
-                   "yarn:factor=4,beta_fast=16 for rope; alibi positions lists them");
+  extend_option_add(line, &extension);
   command_add_group(line, "Options", (field_table)FIELD_TABLE(generate_fields), &options, "");
 }
 
@@ -219,15 +220,13 @@ done:
 static status generate_run(command_line *line, alibi_error *error)
 {
   generation g = {.terminal = terminal_is(stdout)};
-  extension_choice extension;
   status result;
   if (line->operand_count != 1)
     RAISE(error, ALIBI_INVALID, "generate: expected the directory of one model, found %zu", line->operand_count);
   TRY(cli_context(&g.context, error));
   TRY(read_prompt(&g, error));
   TRY(open_model(line->operands[0], &g, error));
-  if (extend)
-    TRY(model_config_read_extension(alibi_model_get_config(g.model), "--extend", extend, &extension, error));
+  TRY(extend_option_read(&extension, alibi_model_get_config(g.model), &extend, error));
   TRY(alibi_tokenizer_encode(g.tokenizer, g.prompt, g.prompt_size, &g.ids, &g.id_count, error));
   TRY(open_session(line, &g, error));
   if (options.echo) fwrite(g.prompt, 1, g.prompt_size, stdout);

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "cli/command.h"
+#include "cli/extend_option.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/run.h"
@@ -36,7 +37,7 @@ static const field output_fields[] = {
 static study_settings settings;
 static model_options model;
 static output_options output;
-static const char *out, *methods, *extend, *train_lengths, *test_lengths, *protocols, *rival, *valid;
+static const char *out, *methods, *extend, *train_lengths, *test_lengths, *protocols, *rival, *valid, *beyond;
 
 static const char *const hidden[] = {"vocabulary", "train_length", "position", "original_length", NULL};
 
@@ -49,11 +50,15 @@ static void study_add_options(command_line *line)
   protocols = "fixed-target,sliding,nonoverlapping";
   rival = "sinusoidal";
   test_lengths = valid = NULL;
+  beyond = "error";
   command_add_text(line, "out", "DIR", &out, "where the report goes");
   command_add_text(line, "methods", "LIST", &methods, "position methods, between commas, or all");
   command_add_text(line, "extend", "LIST", &extend,
                    "ways to extend trained positions when testing, between commas, with settings as in "
                    "ntk,yarn:factor=4,beta_fast=16; all; none");
+  command_add_text(line, "beyond", "POLICY", &beyond,
+                   "how to test absolute positions beyond the trained ones too: error (no), clamp (to the last), wrap (from "
+                   "the first on)");
   command_add_text(line, "train-length", "LIST", &train_lengths,
                    "tokens a training sequence; several lengths train every method at each");
   command_add_text(line, "test-lengths", "LIST", &test_lengths,
@@ -176,7 +181,9 @@ static status study_run_command(command_line *line, alibi_error *error)
   study_results results = {0};
   char *text = NULL;
   status result;
+  const char *policy;
   TRY(check_line(line, error));
+  TRY(extend_option_beyond(beyond, &policy, error));
   text = command_line_text(line, &command_study);
   TRY(cli_context(&context, error));
   study_request request = {.settings = settings,
@@ -186,6 +193,7 @@ static status study_run_command(command_line *line, alibi_error *error)
                            .steps_given = command_line_given(line, &model.train, "steps"),
                            .methods = methods,
                            .extend = command_line_given(line, &extend, "extend") ? extend : NULL,
+                           .beyond = policy,
                            .train_lengths = train_lengths,
                            .test_lengths = test_lengths,
                            .protocols = protocols,

@@ -42,7 +42,8 @@ typedef struct study_request {
   alibi_train_options train;
   bool steps_given;
   const char *methods;       /* "none,learned,sinusoidal,rope,t5,alibi", "all" */
-  const char *extend;        /* "ntk,yarn"; "none", "all" */
+  const char *extend;        /* "ntk,yarn:factor=4,beta_fast=16"; "none", "all" */
+  const char *beyond;        /* "clamp", "wrap": one more extension, of absolute methods; NULL: none */
   const char *train_lengths; /* "64" */
   const char *test_lengths;  /* 1, 2, 4, 8, 16 times the shortest training length */
   const char *protocols;     /* "fixed-target,sliding,nonoverlapping" */

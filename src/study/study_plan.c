@@ -259,6 +259,18 @@ done:
   return result;
 }
 
+static status add_beyond(const char *name, study_plan *plan, alibi_error *error)
+{
+  bool extends;
+  status result;
+  TRY(check_extension(plan, name, &extends, error));
+  if (!extends)
+    RAISE(error, ALIBI_INVALID, "--beyond %s: expected a method with absolute positions in this study, found none", name);
+  TRY(add_name(plan->extensions, &plan->extension_count, name, "--extend and --beyond", error));
+done:
+  return result;
+}
+
 int study_protocol(const char *name)
 {
   for (int protocol = 0; protocol < ALIBI_PROTOCOL_COUNT; protocol++)
@@ -292,6 +304,7 @@ status study_plan_make(const study_request *request, study_plan *plan, alibi_err
   TRY(make_entries(request, plan, error));
   TRY(make_lengths(request, plan, error));
   TRY(make_extensions(request, plan, error));
+  if (request->beyond) TRY(add_beyond(request->beyond, plan, error));
   TRY(make_protocols(request, plan, error));
   for (size_t i = 0; i < plan->entry_count; i++)
     TRY(train_check_batch(&plan->train, plan->entries[i].model.train_length, error));
