@@ -55,9 +55,26 @@ static void qk_norm_backward(model_pass *p, const walk_shape *s, size_t layer, c
   for (size_t r = 0; r < s->rows; r++) memcpy(p->dqkv + r * s->qkv, p->draw + r * raw, raw * sizeof *p->draw);
 }
 
-static void attention_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
-                               block_parameters *g)
+/* From the gradients of offsets to those of the gates' weights; adds to dnormed. */
+static void gates_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
+                           model_parameters *grads)
 {
+  alibi_context *context = p->model->context;
+  matrix weight = walk_gate_weight(p, s, layer);
+  float *through = p->dhidden; /* done with since the loss */
+  for (size_t i = 0; i < p->segment_count; i++)
+    p->gate_runs[i] = (gate_run){p->attention[i].row, p->attention[i].rows, NULL};
+  op_gates_backward(context, s->rows, s->heads, b->gates, p->gate_runs, p->segment_count, p->dquery_offsets,
+                    p->dkey_offsets, p->dgates);
+  op_linear_backward(context, &p->work, s->rows, b->normed1, s->width, &weight, p->dgates, s->heads, through, s->width,
+                     grads->position[0] + layer * s->heads * s->width, grads->position[1] + layer * s->heads);
+  op_add(context, s->rows * s->width, through, p->dnormed);
+}
+
+static void attention_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
+                               model_parameters *grads)
+{
+  block_parameters *g = &grads->blocks[layer];
   alibi_context *context = p->model->context;
   const position_plan *plan = &p->position.plan;
   const position_plan_grad *own = &p->position_grad;
@@ -73,6 +90,11 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
   a.dv = (op_heads_out){p->dqkv + s->attended + s->kv_heads * s->head_size, s->qkv, s->head_size};
   if (own->table) a.table_grad = own->table + first_head * plan->length;
   if (own->slopes) a.slope_grad = own->slopes + first_head;
+  if (b->gates) {
+    memset(p->dkey_offsets, 0, s->rows * s->heads * sizeof *p->dkey_offsets);
+    a.offset_grad = p->dkey_offsets;
+    a.query_offset_grad = p->dquery_offsets;
+  }
   op_attention_backward(context, &a, p->attention_memory);
   size_t first_scale = walk_first_scale(plan, s, layer);
   if (plan->row_scale)
@@ -86,6 +108,7 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
   if (b->raw) qk_norm_backward(p, s, layer, b, g);
   op_linear_backward(context, &p->work, s->rows, b->normed1, s->width, &weights.qkv, p->dqkv, s->qkv, p->dnormed,
                      s->width, g->qkv_weight, g->qkv_bias);
+  if (b->gates) gates_backward(p, s, layer, b, grads);
   op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width,
                    p->model->parameters.blocks[layer].attention_norm_gain, b->mean1, b->rstd1, p->dnormed,
                    s->width, p->dx, g->attention_norm_gain, g->attention_norm_shift);
@@ -110,7 +133,7 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
                    grads->final_norm_shift);
   for (size_t layer = (size_t)p->model->config.layers; layer-- > 0;) {
     feed_forward_backward(p, &s, layer, &p->blocks[layer], &grads->blocks[layer]);
-    attention_backward(p, &s, layer, &p->blocks[layer], &grads->blocks[layer]);
+    attention_backward(p, &s, layer, &p->blocks[layer], grads);
   }
   op_embedding_backward(context, s.rows, s.width, p->tokens, p->positions, plan->embedding_scale, p->dx,
                         grads->embedding, own->embedding);

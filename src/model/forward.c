@@ -40,6 +40,8 @@ op_attention walk_attention(const model_pass *p, const walk_shape *s, size_t lay
                         .table_length = plan->bias == BIAS_DISTANCE ? plan->length : 0,
                         .tails_before = tails->before ? tails->before + first_tail : NULL,
                         .largest_factors = tails->largest_factors ? tails->largest_factors + first_head : NULL,
+                        .offsets = b->key_offsets,
+                        .query_offsets = b->query_offsets,
                         .rows = plan->bias == BIAS_ROWS ? &plan->rows : NULL,
                         .rows_by_position = true,
                         .window = plan->window,
@@ -59,6 +61,24 @@ static size_t wanted_rows(const pass_segment *s)
   return s->wanted > 0 && s->wanted < s->count ? s->wanted : s->count;
 }
 
+/* Forgetting gates of a block, and their running sums, which go on from what a cache holds. */
+static void gate(model_pass *p, const walk_shape *s, size_t layer, block_activations *b)
+{
+  matrix weight = walk_gate_weight(p, s, layer);
+  size_t share = s->heads / s->kv_heads;
+  op_linear_forward(p->model->context, &p->work, s->rows, b->normed1, s->width, &weight,
+                    p->model->parameters.position[1] + layer * s->heads, b->gates, s->heads, false);
+  for (size_t i = 0; i < p->segment_count; i++) {
+    const pass_segment *run = &p->segments[i];
+    double *before = run->cache && run->first > 0 ? p->gate_sums + i * s->heads : NULL;
+    for (size_t h = 0; before && h < s->heads; h++)
+      before[h] = -block_cache_offset(run->cache, layer * s->kv_heads + h / share, h % share, run->first - 1);
+    p->gate_runs[i] = (gate_run){p->attention[i].row, run->count, before};
+  }
+  op_gates_forward(p->model->context, s->rows, s->heads, b->gates, p->gate_runs, p->segment_count, b->query_offsets,
+                   b->key_offsets);
+}
+
 /* Keys and values of a run into its cache. */
 static void store(const model_pass *p, const walk_shape *s, size_t layer, size_t segment,
                   const block_activations *b)
@@ -69,6 +89,10 @@ static void store(const model_pass *p, const walk_shape *s, size_t layer, size_t
   for (size_t g = 0; g < s->kv_heads; g++)
     block_cache_store(run->cache, layer * s->kv_heads + g, run->first, run->count, keys + g * d, s->qkv, values + g * d,
                       s->qkv);
+  for (size_t g = 0; b->key_offsets && g < s->kv_heads; g++)
+    block_cache_store_offsets(run->cache, layer * s->kv_heads + g, run->first, run->count,
+                              b->key_offsets + p->attention[segment].row * s->heads + g * (s->heads / s->kv_heads),
+                              s->heads);
 }
 
 /* Queries, keys and values of a block: projection, QK-norm, rotation. */
@@ -199,6 +223,7 @@ static status run_block(model_pass *p, const walk_shape *s, size_t layer, block_
                         alibi_error *error)
 {
   project(p, s, layer, b);
+  if (b->gates) gate(p, s, layer, b);
   status result = attend(p, s, layer, b, error);
   if (result != ALIBI_OK) return result;
   if (layer + 1 < (size_t)p->model->config.layers || !p->spares_rows) {

@@ -10,6 +10,7 @@
 #include "base/context.h"
 #include "model/parameters.h"
 #include "op/attend.h"
+#include "op/gates.h"
 #include "op/op.h"
 
 struct alibi_model {
@@ -73,6 +74,8 @@ typedef struct block_activations {
   float *raw_mean, *raw_rstd; /* [H + G] */
   float *attended;            /* [H D] */
   float *lse;                 /* [H] */
+  float *gates;               /* [H] logits of forgetting gates; NULL without them, as what follows from them: */
+  double *query_offsets, *key_offsets; /* [H] */
   int32_t *visited;           /* [H, 2]: how far each row went (op/attend.h); NULL where it is not kept */
   float *middle;              /* after attention's residual [C] */
   float *mean2, *rstd2;
@@ -103,6 +106,8 @@ typedef struct model_pass {
   const pass_segment *segments;
   size_t *positions;              /* [R] */
   attention_segment *attention;   /* [segments] */
+  gate_run *gate_runs;            /* [segments] with gates */
+  double *gate_sums;              /* [segments, H] of the positions before the runs */
   bool spares_rows;               /* some rows are not wanted */
   bool drops;                     /* some cache has a pool */
   attention_tally tally;          /* of one layer, where some cache has a pool */
@@ -116,6 +121,7 @@ typedef struct model_pass {
   float *losses;                  /* [R] */
   /* backward */
   float *dx, *dnormed, *dqkv, *dattended, *dforward, *draw, *dhidden;
+  float *dgates, *dquery_offsets, *dkey_offsets; /* [R, H] */
   arena memory;
 } model_pass;
 

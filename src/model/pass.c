@@ -3,7 +3,7 @@
 
 #include "model/model.h"
 
-static void layout_block(block_activations *b, const alibi_model_config *c, size_t rows, arena *a)
+static void layout_block(block_activations *b, const alibi_model_config *c, bool gated, size_t rows, arena *a)
 {
   size_t width = (size_t)c->width, d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
   size_t forward = (size_t)c->feed_forward;
@@ -16,6 +16,11 @@ static void layout_block(block_activations *b, const alibi_model_config *c, size
     b->raw = arena_floats(a, size_mul(rows, (heads + kv) * d));
     b->raw_mean = arena_floats(a, size_mul(rows, heads + kv));
     b->raw_rstd = arena_floats(a, size_mul(rows, heads + kv));
+  }
+  if (gated) {
+    b->gates = arena_floats(a, size_mul(rows, heads));
+    b->query_offsets = arena_take(a, size_mul(rows, heads), sizeof *b->query_offsets);
+    b->key_offsets = arena_take(a, size_mul(rows, heads), sizeof *b->key_offsets);
   }
   b->attended = arena_floats(a, size_mul(rows, heads * d));
   b->lse = arena_floats(a, size_mul(rows, heads));
@@ -44,7 +49,8 @@ static void layout_workspace(model_pass *p, arena *a)
   panels = larger(panels, op_linear_panel_floats(context, rows, forward, width));
   panels = larger(panels, op_linear_panel_floats(context, rows, width, forward));
   panels = larger(panels, op_linear_panel_floats(context, head_rows, vocabulary, width));
-  if (p->model->packed && !p->shape.keep) panels = 0; /* nothing left to pack */
+  if (p->model->packed && !p->shape.keep) panels = 0; /* nothing left to pack, but gates */
+  if (p->position.plan.gated) panels = larger(panels, op_linear_panel_floats(context, rows, heads, width));
   p->work.panels = arena_floats(a, panels);
 }
 
@@ -56,12 +62,13 @@ static void layout_attention(model_pass *p, arena *a)
   attention_size size = {.segments = p->shape.segments, .queries = p->shape.rows, .keys = p->shape.rows,
                          .heads = (size_t)c->heads, .kv_heads = (size_t)c->kv_heads,
                          .head_size = (size_t)c->head_size, .table_length = distance ? plan->length : 0,
-                         .skips = p->model->method->decays};
+                         .skips = p->model->method->decays, .key_offsets = plan->gated};
   size_t bytes = op_attention_bytes(p->model->context, &size);
   if (p->shape.keep) {
     size.backward = true;
     size.table_grad = distance && p->model->method->backward;
     size.slope_grad = plan->bias == BIAS_SLOPE && p->model->method->backward;
+    size.query_offset_grad = plan->gated;
     bytes = larger(bytes, op_attention_bytes(p->model->context, &size));
   }
   p->attention_memory = arena_take(a, bytes, 1);
@@ -103,6 +110,8 @@ static void layout_backward(model_pass *p, arena *a)
   p->dattended = arena_floats(a, size_mul(rows, heads * d));
   p->dforward = arena_floats(a, size_mul(rows, (size_t)c->feed_forward));
   if (c->qk_norm) p->draw = arena_floats(a, size_mul(rows, (heads + kv) * d));
+  float **of_gates[] = {&p->dgates, &p->dquery_offsets, &p->dkey_offsets};
+  for (size_t i = 0; p->position.plan.gated && i < 3; i++) *of_gates[i] = arena_floats(a, size_mul(rows, heads));
   bool learned = p->model->method->backward != NULL;
   if (p->position.plan.embedding && learned)
     p->position_grad.embedding = arena_floats(a, size_mul(p->shape.length, width));
@@ -125,10 +134,14 @@ static void layout(model_pass *p, arena *a)
   layout_tails(p, a);
   p->positions = arena_take(a, rows, sizeof *p->positions);
   p->attention = arena_take(a, p->shape.segments, sizeof *p->attention);
+  if (p->position.plan.gated) {
+    p->gate_runs = arena_take(a, p->shape.segments, sizeof *p->gate_runs);
+    p->gate_sums = arena_take(a, size_mul(p->shape.segments, (size_t)c->heads), sizeof *p->gate_sums);
+  }
   p->blocks = arena_take(a, layers, sizeof *p->blocks);
   for (size_t layer = 0; layer < layers; layer++) {
     block_activations counted = {0};
-    layout_block(p->blocks ? &p->blocks[layer] : &counted, c, rows, a);
+    layout_block(p->blocks ? &p->blocks[layer] : &counted, c, p->position.plan.gated, rows, a);
     if (!(p->shape.keep || p->shape.drops) || !p->model->method->decays) continue;
     int32_t *visited = arena_take(a, size_mul(size_mul(rows, (size_t)c->heads), 2), sizeof *visited);
     if (p->blocks) p->blocks[layer].visited = visited;

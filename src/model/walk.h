@@ -28,6 +28,12 @@ static inline size_t walk_first_scale(const position_plan *plan, const walk_shap
   return plan->row_scale_sets > 1 ? layer * s->heads * plan->length : 0;
 }
 
+/* Gates of a layer: weight [H, C]; rows of the parameters of all layers. */
+static inline matrix walk_gate_weight(const model_pass *p, const walk_shape *s, size_t layer)
+{
+  return matrix_f32(p->model->parameters.position[0] + layer * s->heads * s->width, s->heads, s->width);
+}
+
 static inline op_rotation walk_rotation(const position_plan *plan, bool key)
 {
   bool own = key && plan->key_cosine;
