@@ -14,6 +14,15 @@ import torch
 torch.set_default_dtype(torch.float64)
 
 VOCABULARY, SEQUENCES, LENGTH = 37, (40, 70), 80  # LENGTH: the declared length
+LEARNED_BIASES = {  # parameters, and whether the layers share them
+    "alibi-learned": [("log_slopes", False)],
+    "bam": [("log_scale", False), ("exponent", False)],
+    "kerple-log": [("p", True), ("a", True)],
+    "kerple-power": [("a", True), ("p", True)],
+}
+ROTARY = ("rope", "p-rope", "rope-window", "scale-invariant", "xpos")
+
+KEPT = {"p-rope": 0.75, "scale-invariant": 0.5}
 
 
 def numbers(name, count):
@@ -61,6 +70,8 @@ class Decoder:
             self.add("position.embedding", self.train_length, self.width)
         if self.position == "t5":
             self.add("position.table", self.options.get("buckets", 32), self.heads)
+        for name, shared in LEARNED_BIASES.get(self.position, ()):
+            self.add("position." + name, 1 if shared else self.layers, self.heads)
         for block in range(self.layers):
             b = f"blocks.{block}."
             self.add_norm(b + "attention_norm")
@@ -78,8 +89,10 @@ class Decoder:
 
     # Positions.
 
-    def slopes(self):
-        most, heads = self.options.get("max_bias", 8), self.heads
+    def slopes(self, heads=None):
+        most, heads = self.options.get("max_bias", 8), heads or self.heads
+        if self.options.get("slopes"):
+            return torch.tensor([float(x) for x in self.options["slopes"].split(",")])
         if self.options.get("slope_rule") == "geometric":
             return torch.tensor([2 ** (-most * (h + 1) / heads) for h in range(heads)])
         power = 1 << (heads.bit_length() - 1)
@@ -87,10 +100,64 @@ class Decoder:
         between = [2 ** (-most * (h + 1) / (2 * power)) for h in range(2 * power)]
         return torch.tensor(full + between[0::2][: heads - power])
 
-    def score_bias(self, distance):
+    def extended_slopes(self):
+        slopes, s = self.slopes(), max(LENGTH / self.train_length, 1)
+        if self.extension in ("linear", "dynamic"):
+            return slopes / s
+        if self.extension == "ntk":  # by the rank from the steepest
+            rank = slopes.argsort(descending=True).argsort()
+            return slopes / s ** (rank / (self.heads - 1))
+        return slopes
+
+    def nape_slopes(self):
+        share = self.options.get("share", 0.5)
+        flat = [math.floor((h + 1) * share) > math.floor(h * share) for h in range(self.heads)]
+        steep = iter(self.slopes(heads=flat.count(False)))
+        return torch.stack([torch.tensor(0.0) if none else next(steep) for none in flat])
+
+    def learned_bias(self, name, block):
+        """[heads, 1, 1]."""
+        value = self.values["position." + name]
+        return value[min(block, len(value) - 1)][:, None, None]
+
+    def newer_bias(self, distance, block):
+        """As score_bias."""
+        t = distance.clamp(min=0).double()
+        if self.position == "alibi-learned":
+            return -self.learned_bias("log_slopes", block).exp() * t
+        if self.position == "alibi-log":
+            bias = -self.slopes()[:, None, None] * torch.log(1 + t)
+            return bias.clamp(min=-self.options["clamp"]) if "clamp" in self.options else bias
+        if self.position == "nape":
+            return -self.nape_slopes()[:, None, None] * t
+        if self.position == "bam":
+            exponent = 2 / (1 + torch.exp(-self.learned_bias("exponent", block)))
+            return -self.learned_bias("log_scale", block).exp() * (t + 1e-5) ** exponent
+        if self.position in ("kerple-log", "kerple-power"):
+            a = 0.01 + torch.log(1 + self.learned_bias("a", block).exp())
+            if self.position == "kerple-power":
+                p = 0.01 + 1.99 / (1 + torch.exp(-self.learned_bias("p", block)))
+                return -a * torch.where(t > 0, t.clamp(min=1) ** p, 0)
+            return -(0.01 + torch.log(1 + self.learned_bias("p", block).exp())) * torch.log(1 + a * t)
+        if self.position == "sandwich":
+            d = self.options.get("dimension", 128)
+            w = 10000 ** (-2 * torch.arange(1, d // 2 + 1, dtype=torch.float64) / d)
+            scale = self.heads / (8 * torch.arange(1, self.heads + 1, dtype=torch.float64))
+            return scale[:, None, None] * ((t[..., None] * w).cos().sum(-1) - d / 2)
+        if self.position == "scale-invariant":
+            return 1 - self.score_factor(t) ** 2
+        return None
+
+    def score_factor(self, t):
+        """Of scale-invariant attention, with alpha = beta = sqrt(e)."""
+        alpha = math.exp(0.5)
+        log = torch.log(t / self.options.get("tau", 10) + 1)
+        return (2 * (log - math.log(alpha) + 1)).sqrt()
+
+    def score_bias(self, distance, block):
         """[heads, queries, keys] of distances [queries, keys]; None where the method has none."""
         if self.position == "alibi":
-            return -self.slopes()[:, None, None] * distance
+            return -self.extended_slopes()[:, None, None] * distance
         if self.position == "t5":
             buckets = self.options.get("buckets", 32)
             exact, far = buckets // 2, min(128, self.train_length)
@@ -99,7 +166,7 @@ class Decoder:
                 log = torch.log(t.clamp(min=1) / exact) / math.log(far / exact) * (buckets - exact)
                 t = torch.where(t < exact, t, (exact + log.floor()).clamp(max=buckets - 1).long())
             return self.values["position.table"][t].permute(2, 0, 1)
-        return None
+        return self.newer_bias(distance, block)
 
     def frequencies(self):
         """The angles of position 1, and the factor on cos and sin."""
@@ -107,12 +174,21 @@ class Decoder:
         r = round(self.options.get("fraction", 1) * self.head_size)
         p = torch.arange(r // 2, dtype=torch.float64)
         w, s = base ** (-2 * p / r), LENGTH / length
+        if self.position in KEPT:
+            w = torch.where(p < math.floor(self.options.get("share", KEPT[self.position]) * (r // 2)), w, 0)
         if self.extension is None or s <= 1:
             return w, 1
         if self.extension == "linear":
             return w / s, 1
         if self.extension == "ntk":
             return (base * s ** (r / (r - 2))) ** (-2 * p / r), 1
+        if self.extension == "dynamic":
+            return (base * (2 * s - 1) ** (r / (r - 2))) ** (-2 * p / r), 1
+        if self.extension == "longrope":  # without lists
+            return (base * s ** (r / (r - 2))) ** (-2 * p / r), math.sqrt(1 + math.log(s) / math.log(length))
+        if self.extension == "llama3":
+            z = ((length * w / (2 * math.pi) - 1) / (4 - 1)).clamp(0, 1)
+            return w / s * (1 - z) + w * z, 1
         if self.extension == "yarn":
             low, high = (r * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base)) for turns in (32, 1))
             low, high = (min(max(x, 0), r - 1) for x in (math.floor(low), math.ceil(high)))
@@ -120,22 +196,41 @@ class Decoder:
             return w / s * ramp + w * (1 - ramp), 0.1 * math.log(s) + 1
         raise ValueError(self.extension)
 
-    def turn(self, x):
-        """x [heads, positions, head size]: the pair (p, p + r/2) as a complex number times exp(i * angle)."""
+    def turn(self, x, sign):
+        """x [heads, positions, head size]: a pair of channels as a complex number times exp(i * angle).  sign: 1 of queries, -1
+        of keys."""
         w, factor = self.frequencies()
-        half = len(w)
-        angle = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * w
-        turned = torch.complex(x[..., :half], x[..., half:2 * half]) * torch.polar(torch.full_like(angle, factor), angle)
-        return torch.cat([turned.real, turned.imag, x[..., 2 * half:]], dim=-1)
+        r, position = 2 * len(w), torch.arange(x.shape[1], dtype=torch.float64)[:, None]
+        magnitude = torch.full_like(position * w, factor)
+        if self.position == "xpos":
+            zeta = (torch.arange(0, r, 2) + 0.4 * r) / (1.4 * r)
+            magnitude = zeta ** (sign * position / self.options.get("scale_base", 512))
+        turning = x[..., :r]
+        if self.options.get("layout") == "adjacent":
+            real, imaginary = turning[..., 0::2], turning[..., 1::2]
+        else:
+            real, imaginary = turning.chunk(2, dim=-1)
+        turned = torch.complex(real, imaginary) * torch.polar(magnitude, position * w)
+        if self.options.get("layout") == "adjacent":
+            turned = torch.stack([turned.real, turned.imag], dim=-1).flatten(-2)
+        else:
+            turned = torch.cat([turned.real, turned.imag], dim=-1)
+        return torch.cat([turned, x[..., r:]], dim=-1)
+
+    def row(self, position):
+        """Of the table of an absolute method."""
+        if self.extension == "clamp":
+            return position.clamp(max=self.train_length - 1)
+        return position % self.train_length if self.extension == "wrap" else position
 
     def embed(self, tokens):
-        x = self.values["embedding.weight"][tokens]
+        x, rows = self.values["embedding.weight"][tokens], self.row(torch.arange(len(tokens)))
         if self.position == "learned":
-            return x + self.values["position.embedding"][: len(tokens)]
+            return x + self.values["position.embedding"][rows]
         if self.position == "sinusoidal":
             c = torch.arange(self.width)
             w = self.options.get("base", 10000) ** (-2 * (c // 2).double() / self.width)
-            phase = torch.arange(len(tokens), dtype=torch.float64)[:, None] * w
+            phase = rows[:, None] * w
             return math.sqrt(self.width) * x + torch.where(c % 2 == 0, phase.sin(), phase.cos())
         return x
 
@@ -154,21 +249,27 @@ class Decoder:
         y = x @ self.values[name + ".weight"].T
         return y + self.values[name + ".bias"] if self.bias else y
 
-    def attention(self, x, b):
+    def attention(self, x, block):
+        b = f"blocks.{block}."
         n, d, h, g = len(x), self.head_size, self.heads, self.kv_heads
         q, k, v = self.linear(x, b + "attention.qkv").split([h * d, g * d, g * d], dim=-1)
         q, k, v = (y.reshape(n, -1, d).transpose(0, 1) for y in (q, k, v))
         if self.qk_norm:
             q, k = self.head_normed(q, b + "attention.query_norm"), self.head_normed(k, b + "attention.key_norm")
-        if self.position == "rope":
-            q, k = self.turn(q), self.turn(k)
+        if self.position in ROTARY:
+            q, k = self.turn(q, 1), self.turn(k, -1)
         k, v = (y.repeat_interleave(h // g, dim=0) for y in (k, v))
         distance = torch.arange(n)[:, None] - torch.arange(n)
         scores = q @ k.transpose(1, 2) / math.sqrt(d)
-        added = self.score_bias(distance)
+        if self.position == "scale-invariant":
+            scores = scores * self.score_factor(distance.clamp(min=0).double())
+        added = self.score_bias(distance, block)
         if added is not None:
             scores = scores + added
-        weights = scores.masked_fill(distance < 0, -math.inf).softmax(-1)
+        hidden = distance < 0
+        if self.position == "rope-window":
+            hidden = hidden | (distance >= (self.options.get("window") or self.train_length))
+        weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
         return self.linear((weights @ v).transpose(0, 1).reshape(n, h * d), b + "attention.output")
 
     def activated(self, x):
@@ -180,7 +281,7 @@ class Decoder:
         x = self.embed(tokens)
         for block in range(self.layers):
             b = f"blocks.{block}."
-            x = x + self.attention(self.normed(x, b + "attention_norm"), b)
+            x = x + self.attention(self.normed(x, b + "attention_norm"), block)
             inner = self.activated(self.linear(self.normed(x, b + "feed_forward_norm"), b + "feed_forward.input"))
             x = x + self.linear(inner, b + "feed_forward.output")
         return self.normed(x, "final_norm") @ self.values["embedding.weight" if self.tied else "output.weight"].T
@@ -204,6 +305,23 @@ CASES = {
     "rope_linear": dict(position="rope", extension="linear", train_length=16),
     "rope_ntk": dict(position="rope", extension="ntk", train_length=16),
     "rope_yarn": dict(position="rope", extension="yarn", train_length=16, head_size=16, base=100),
+    "alibi_slopes": dict(position="alibi", slopes="0.5,0.25,0.1,0,0.03,0.001"),
+    "alibi_learned": dict(position="alibi-learned"),
+    "alibi_learned_full": dict(position="alibi-learned", **FULL, **GROUPED),
+    "alibi_log": dict(position="alibi-log"),
+    "alibi_log_clamped": dict(position="alibi-log", clamp=1.5, max_bias=4, **GROUPED),
+    "nape": dict(position="nape"),
+    "nape_third": dict(position="nape", share=0.34, slope_rule="geometric", **FULL),
+    "bam": dict(position="bam"),
+    "bam_full": dict(position="bam", **FULL, **GROUPED),
+    "kerple_log": dict(position="kerple-log"),
+    "kerple_log_full": dict(position="kerple-log", **FULL),
+    "kerple_power": dict(position="kerple-power"),
+    "kerple_power_grouped": dict(position="kerple-power", **GROUPED),
+    "sandwich": dict(position="sandwich"),
+    "sandwich_narrow": dict(position="sandwich", dimension=16, **GROUPED),
+    "scale_invariant": dict(position="scale-invariant"),
+    "scale_invariant_full": dict(position="scale-invariant", tau=3, share=1, base=100, layout="adjacent", **FULL),
 }
 MODEL_FIELDS = ("layers width heads kv_heads head_size feed_forward train_length norm norm_bias bias tied qk_norm "
                 "activation").split()

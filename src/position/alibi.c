@@ -1,47 +1,46 @@
 /* ALiBi: a bias of -m_h (i - j) on the scores, one slope per head, the same in every layer, and nothing else.
- * Press, Smith, Lewis, "Train short, test long", ICLR 2022.  The bias is not multiplied by 1/sqrt(d). */
+ * Press, Smith, Lewis, "Train short, test long", ICLR 2022.  The bias is not multiplied by 1/sqrt(d).  Slopes follow a rule, or
+ * are the caller's own. */
 #include <stddef.h>
 
 #include "position/position.h"
 #include "position/slopes.h"
 
+enum { LIST_SIZE = 208 }; /* as long as an option's text and the settings of a method may be */
+
 typedef struct alibi_options {
-  int slope_rule; /* alibi_slope_rule */
-  double max_bias;
+  slope_settings rule;
+  char slopes[LIST_SIZE];
 } alibi_options;
 
-static const char *const rules[] = {"interleaved", "geometric", NULL}; /* in the order of alibi_slope_rule */
-
 static const field fields[] = {
-    {.name = "slope_rule",
-     .kind = FIELD_CHOICE,
-     .offset = offsetof(alibi_options, slope_rule),
-     .initial = ALIBI_SLOPES_INTERLEAVED,
-     .choices = rules,
-     .help = "slopes of a number of heads that is no power of two"},
-    {.name = "max_bias",
-     .kind = FIELD_REAL,
-     .offset = offsetof(alibi_options, max_bias),
-     .minimum = 0.01,
-     .maximum = 100,
-     .initial = 8,
-     .help = "exponent of the gentlest slope, 2^-max_bias"},
+    SLOPE_FIELDS(alibi_options, rule),
+    {.name = "slopes",
+     .kind = FIELD_TEXT,
+     .offset = offsetof(alibi_options, slopes),
+     .maximum = LIST_SIZE,
+     .help = "other slopes than by the rule: one number a head, with commas"},
 };
 
 static status check(const position_shape *shape, const void *options, alibi_error *error)
 {
-  (void)options;
-  if (shape->heads > ALIBI_MAX_HEADS)
-    return fail(error, ALIBI_INVALID, "position method 'alibi': expected at most %d heads, found %zu",
-                ALIBI_MAX_HEADS, shape->heads);
-  return ALIBI_OK;
+  const alibi_options *alibi = options;
+  status result = slope_check_heads("alibi", shape, error);
+  if (result == ALIBI_OK && alibi->slopes[0]) result = slope_check_list("alibi", alibi->slopes, shape->heads, error);
+  return result;
+}
+
+static double trained_slope(const position_request *request, size_t set, size_t head)
+{
+  (void)set;
+  const alibi_options *options = request->options;
+  if (options->slopes[0]) return slope_from_list(options->slopes, head);
+  return slope_by_settings(&options->rule, head, request->shape.heads);
 }
 
 static double slope(const position_request *request, size_t head)
 {
-  const alibi_options *options = request->options;
-  return slope_of_head((int)head, (int)request->shape.heads, options->max_bias,
-                       (alibi_slope_rule)options->slope_rule);
+  return trained_slope(request, 0, head) * position_slope_factor(request, trained_slope, 0, head);
 }
 
 static void layout(const position_request *request, position_plan *plan, arena *a)
@@ -67,6 +66,7 @@ const position_method position_method_alibi = {
     .title = "ALiBi: attention with linear biases",
     .formula = "score - m_h (i - j)",
     .source = "Press, Smith, Lewis, ICLR 2022",
+    .family = "alibi",
     .relative = true,
     .decays = true,
     .fields = FIELD_TABLE(fields),

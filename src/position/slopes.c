@@ -1,10 +1,14 @@
 /* ALiBi's slopes: the one place that knows the formula.  Exponents are kept as exact fractions of heads until the
  * last step, so that powers of two come out exact. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "alibi/attention.h"
 #include "base/error.h"
 #include "position/slopes.h"
+
+const char *const slope_rule_names[] = {"interleaved", "geometric", NULL};
 
 static int power_of_two_below(int heads)
 {
@@ -33,4 +37,63 @@ alibi_status alibi_slopes(int heads, double max_bias, alibi_slope_rule rule, dou
 
   for (int h = 0; h < heads; h++) slopes[h] = slope_of_head(h, heads, max_bias, rule);
   return ALIBI_OK;
+}
+
+status slope_check_heads(const char *method, const position_shape *shape, alibi_error *error)
+{
+  if (shape->heads > ALIBI_MAX_HEADS)
+    return fail(error, ALIBI_INVALID, "position method '%s': expected at most %d heads, found %zu", method,
+                ALIBI_MAX_HEADS, shape->heads);
+  return ALIBI_OK;
+}
+
+static const char *past_blanks(const char *text)
+{
+  return text + strspn(text, " ");
+}
+
+/* Reads one number and what parts it from the next; NULL where there is none. */
+static const char *read_one(const char *text, double *slope)
+{
+  char *end;
+  *slope = strtod(text, &end);
+  if (end == text) return NULL;
+  text = past_blanks(end);
+  if (*text == '\0') return text;
+  if (*text != ',') return NULL;
+  text = past_blanks(text + 1);
+  return *text ? text : NULL;
+}
+
+status slope_check_list(const char *method, const char *list, size_t heads, alibi_error *error)
+{
+  const double MOST = 1e6;
+  size_t count = 0;
+  double largest = 0;
+  for (const char *rest = past_blanks(list); *rest; count++) {
+    double slope;
+    rest = read_one(rest, &slope);
+    if (!rest)
+      return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected numbers with commas between them, found '%s'",
+                  method, list);
+    if (!(slope >= 0 && slope <= MOST))
+      return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected numbers from 0 to %g, found %g", method,
+                  MOST, slope);
+    if (slope > largest) largest = slope;
+  }
+  if (count != heads)
+    return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected one for each of the %zu heads, found %zu",
+                method, heads, count);
+  if (!(largest > 0))
+    return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected one above 0, found none (the method is 'none')",
+                method);
+  return ALIBI_OK;
+}
+
+double slope_from_list(const char *list, size_t head)
+{
+  double slope = 0;
+  list = past_blanks(list);
+  for (size_t h = 0; h <= head && list && *list; h++) list = read_one(list, &slope);
+  return slope;
 }

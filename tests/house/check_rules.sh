@@ -30,8 +30,8 @@ code() {
 complain "Two files of one name (public headers apart)" \
   "$(printf '%s\n' "${sources[@]}" | grep -v '^include/' | sed 's,.*/,,' | LC_ALL=C sort | uniq -d)"
 
-complain "Files over 800 lines: which two things are in it?" \
-  "$(wc -l "${sources[@]}" | awk '$2 != "total" && $1 > 800 { print $2 ": " $1 " lines" }')"
+complain "Files over 800 lines (figures that a script wrote apart): which two things are in it?" \
+  "$(wc -l "${sources[@]}" | awk '$2 != "total" && $2 !~ /^tests\/golden\/.*_figures\.h$/ && $1 > 800 { print $2 ": " $1 " lines" }')"
 
 mapfile -t library < <(printf '%s\n' "${rooms[@]}" | grep -v '^src/cli/')
 complain "The library prints, exits or aborts" \

@@ -87,6 +87,30 @@ static void rules_agree_on_powers_of_two(void **unused)
   }
 }
 
+/* The authors' definition, which never takes a power: the slopes of a power of two of heads are a geometric sequence that ends
+ * at 2^-8, made by square roots of it; between them lie every second one of twice as many. */
+static double defined(int head, int heads)
+{
+  int power = 1;
+  while (power * 2 <= heads) power *= 2;
+  if (head >= power) return defined(2 * (head - power), 2 * power);
+  double ratio = 0x1p-8, slope = 1;
+  for (int n = power; n > 1; n /= 2) ratio = sqrt(ratio);
+  for (int h = 0; h <= head; h++) slope *= ratio;
+  return slope;
+}
+
+static void both_rules_for_1_to_128_heads(void **unused)
+{
+  (void)unused;
+  for (int heads = 1; heads <= 128; heads++) {
+    compute(heads, 8, ALIBI_SLOPES_INTERLEAVED);
+    for (int h = 0; h < heads; h++) assert_near(slopes[h], defined(h, heads), 1e-13);
+    compute(heads, 8, ALIBI_SLOPES_GEOMETRIC);
+    for (int h = 0; h < heads; h++) assert_near(pow(slopes[h], heads), pow(0x1p-8, h + 1), 1e-10);
+  }
+}
+
 static void any_number_gives_distinct_slopes_in_range(void **unused)
 {
   (void)unused;
@@ -132,6 +156,7 @@ int main(void)
       cmocka_unit_test(other_numbers_interleave),
       cmocka_unit_test(geometric_is_one_sequence),
       cmocka_unit_test(rules_agree_on_powers_of_two),
+      cmocka_unit_test(both_rules_for_1_to_128_heads),
       cmocka_unit_test(any_number_gives_distinct_slopes_in_range),
       cmocka_unit_test(wrong_arguments_are_sentences),
   };

@@ -1,0 +1,117 @@
+/* BAM, a generalised Gaussian prior: a bias of -e^a (i - j + 1e-5)^b with an a and a b of its own for each layer and head, both
+ * learned.  Bianchessi, Aguirre, Barros, Kupssinskü, "Bayesian attention mechanism: a probabilistic framework for positional
+ * encoding and context length extrapolation", 2025.  It begins as ALiBi: e^a is its slope and b is 1.  The parameter of b is
+ * an x with b = 2 sigmoid(x), so that the bias falls (b > 0) and is at most a Gaussian (b < 2). */
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "position/constrained.h"
+#include "position/position.h"
+#include "position/slopes.h"
+
+typedef struct bam_options {
+  slope_settings start;
+} bam_options;
+
+enum { SCALE, EXPONENT, BAM_PARAMETERS };
+
+static const double SHIFT = 1e-5; /* of the paper: (i - j)^b has no derivative at 0 */
+
+static const field fields[] = {SLOPE_FIELDS(bam_options, start)};
+
+static status check(const position_shape *shape, const void *options, alibi_error *error)
+{
+  (void)options;
+  return slope_check_heads("bam", shape, error);
+}
+
+static size_t parameters(const position_shape *shape, const void *options, position_parameter *list)
+{
+  (void)options;
+  list[SCALE] = list[EXPONENT] = (position_parameter){.rows = shape->layers, .columns = shape->heads, .decay = false};
+  snprintf(list[SCALE].name, sizeof list[SCALE].name, "position.log_scale");
+  snprintf(list[EXPONENT].name, sizeof list[EXPONENT].name, "position.exponent");
+  return BAM_PARAMETERS;
+}
+
+static float initial(const position_shape *shape, const void *options, size_t which, size_t index, double normal)
+{
+  (void)normal;
+  const bam_options *own = options;
+  if (which == EXPONENT) return 0;
+  return (float)log(slope_by_settings(&own->start, index % shape->heads, shape->heads));
+}
+
+/* A layer and head: scale e^a and exponent b. */
+typedef struct bam_curve {
+  double scale, exponent;
+} bam_curve;
+
+static bam_curve curve_of(const position_request *request, size_t row)
+{
+  return (bam_curve){exp(request->parameters[SCALE][row]), 2 * sigmoid(request->parameters[EXPONENT][row])};
+}
+
+static double bias_at(bam_curve c, size_t t)
+{
+  return -c.scale * pow((double)t + SHIFT, c.exponent);
+}
+
+static void layout(const position_request *request, position_plan *plan, arena *a)
+{
+  plan->bias = BIAS_DISTANCE;
+  plan->sets = request->shape.layers;
+  plan->table = arena_floats(a, size_mul(size_mul(plan->sets, request->shape.heads), request->length));
+}
+
+static void fill(const position_request *request, position_plan *plan)
+{
+  size_t length = request->length;
+  float *table = (float *)plan->table;
+  for (size_t row = 0; row < plan->sets * request->shape.heads; row++) {
+    bam_curve c = curve_of(request, row);
+    for (size_t t = 0; t < length; t++) table[(row + 1) * length - 1 - t] = (float)bias_at(c, t);
+  }
+}
+
+/* d bias / da = bias;  d bias / db = bias ln(t + 1e-5);  db / dx = b (1 - b/2). */
+static void backward(const position_request *request, const position_plan *plan, const position_plan_grad *grad,
+                     float *const *parameter_grads)
+{
+  size_t length = request->length;
+  for (size_t row = 0; row < plan->sets * request->shape.heads; row++) {
+    bam_curve c = curve_of(request, row);
+    double by_scale = 0, by_exponent = 0;
+    for (size_t t = 0; t < length; t++) {
+      double g = grad->table[(row + 1) * length - 1 - t] * bias_at(c, t);
+      by_scale += g;
+      by_exponent += g * log((double)t + SHIFT);
+    }
+    parameter_grads[SCALE][row] += (float)by_scale;
+    parameter_grads[EXPONENT][row] += (float)(by_exponent * c.exponent * (1 - c.exponent / 2));
+  }
+}
+
+static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
+{
+  return bias_at(curve_of(request, layer * request->shape.heads + head), i - j);
+}
+
+const position_method position_method_bam = {
+    .name = "bam",
+    .title = "BAM: a learned scale and exponent of the distance",
+    .formula = "score - e^a_lh (i - j + 1e-5)^b_lh",
+    .source = "Bianchessi et al., 2025",
+    .relative = true,
+    .decays = true,
+    .fields = FIELD_TABLE(fields),
+    .options_size = sizeof(bam_options),
+    .check = check,
+    .parameters = parameters,
+    .initial = initial,
+    .layout = layout,
+    .fill = fill,
+    .backward = backward,
+    .bias = bias,
+};

@@ -1,0 +1,85 @@
+/* NAPE: ALiBi on some heads, no position at all on the others, which can find far keys.  Vasylenko, Pitorro, Martins, Treviso,
+ * "Long-context generalization with sparse attention", 2025.  Heads without a slope are spread evenly, with half of them
+ * every second one: groups of heads that share keys then have both kinds.  The others have the slopes of an ALiBi
+ * that has only them, from the steepest on, so the whole range is there. */
+#include <math.h>
+#include <stddef.h>
+
+#include "position/position.h"
+#include "position/slopes.h"
+
+typedef struct nape_options {
+  slope_settings rule;
+  double share;
+} nape_options;
+
+static const field fields[] = {
+    SLOPE_FIELDS(nape_options, rule),
+    {.name = "share",
+     .kind = FIELD_REAL,
+     .offset = offsetof(nape_options, share),
+     .minimum = 0,
+     .maximum = 0.99,
+     .initial = 0.5,
+     .help = "share of the heads that have slope 0"},
+};
+
+static status check(const position_shape *shape, const void *options, alibi_error *error)
+{
+  (void)options;
+  return slope_check_heads("nape", shape, error);
+}
+
+/* Heads without a slope among the first `heads`.  The product of a decimal share may miss a whole number by a rounding error. */
+static size_t flat_heads(const nape_options *options, size_t heads)
+{
+  return (size_t)floor(options->share * (double)heads + 1e-6);
+}
+
+static double trained_slope(const position_request *request, size_t set, size_t head)
+{
+  (void)set;
+  const nape_options *options = request->options;
+  size_t before = flat_heads(options, head), heads = request->shape.heads;
+  if (flat_heads(options, head + 1) > before) return 0;
+  return slope_by_settings(&options->rule, head - before, heads - flat_heads(options, heads));
+}
+
+static double slope(const position_request *request, size_t head)
+{
+  return trained_slope(request, 0, head) * position_slope_factor(request, trained_slope, 0, head);
+}
+
+static void layout(const position_request *request, position_plan *plan, arena *a)
+{
+  plan->bias = BIAS_SLOPE;
+  plan->slopes = arena_floats(a, request->shape.heads);
+}
+
+static void fill(const position_request *request, position_plan *plan)
+{
+  float *slopes = (float *)plan->slopes;
+  for (size_t h = 0; h < request->shape.heads; h++) slopes[h] = (float)slope(request, h);
+}
+
+static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
+{
+  (void)layer;
+  return -slope(request, head) * (double)(i - j);
+}
+
+const position_method position_method_nape = {
+    .name = "nape",
+    .title = "NAPE: ALiBi on some heads, nothing on the others",
+    .formula = "score - m_h (i - j), m_h = 0 on a share of the heads",
+    .source = "Vasylenko et al., 2025",
+    .family = "alibi",
+    .relative = true,
+    .decays = true,
+    .fields = FIELD_TABLE(fields),
+    .options_size = sizeof(nape_options),
+    .check = check,
+    .layout = layout,
+    .fill = fill,
+    .bias = bias,
+};

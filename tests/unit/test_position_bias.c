@@ -1,0 +1,319 @@
+/* Biases over distances against figures from the definitions in 40 digits (mpmath), the settings that choose them, and the
+ * sentences of a refusal. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alibi/attention.h"
+#include "position/position.h"
+
+#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
+
+enum { LAYERS = 2, LENGTH = 5001, MOST_HEADS = 128 };
+
+static union {
+  max_align_t align;
+  char bytes[POSITION_OPTIONS_SIZE];
+} options;
+static const position_method *method;
+static position_request request;
+static position_tables tables;
+static float parameters[2][LAYERS * MOST_HEADS];
+static alibi_error error;
+
+static void use(const char *name, size_t heads)
+{
+  alibi_error_init(&error);
+  position_release(&tables);
+  method = position_method_find(name);
+  assert_non_null(method);
+  field_init(method->fields, options.bytes);
+  request = (position_request){.shape = {LAYERS, heads, 16, heads * 16, 64},
+                               .options = options.bytes,
+                               .parameters = {parameters[0], parameters[1]},
+                               .length = LENGTH};
+}
+
+static void set(const char *name, const char *value)
+{
+  const field *f = field_find(method->fields, name);
+  assert_non_null(f);
+  if (field_set_text(f, options.bytes, name, value, &error) != ALIBI_OK) fail_msg("%s", error.message);
+}
+
+static void prepare(void)
+{
+  position_release(&tables);
+  if (position_prepare(method, &request, &tables, &error) != ALIBI_OK) fail_msg("%s", error.message);
+}
+
+static void refused(const char *sentence)
+{
+  position_release(&tables);
+  assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
+  assert_string_equal(error.message, sentence);
+}
+
+static int teardown(void **unused)
+{
+  (void)unused;
+  position_release(&tables);
+  return 0;
+}
+
+/* Parameter `which` of all heads and layers. */
+static void fill_parameter(int which, double value)
+{
+  for (size_t i = 0; i < LAYERS * MOST_HEADS; i++) parameters[which][i] = (float)value;
+}
+
+static void near(const char *what, double found, double expected)
+{
+  if (!(fabs(found - expected) <= 1e-6 * fabs(expected)))
+    fail_msg("%s: %s: expected %.9g, found %.9g", method->name, what, expected, found);
+}
+
+typedef struct figure {
+  size_t distance;
+  double bias;
+} figure;
+
+/* Of one head, in the last set, by the table and by the formula. */
+static void check_figures(size_t head, const figure *figures, size_t count)
+{
+  prepare();
+  const position_plan *plan = &tables.plan;
+  size_t row = (plan->sets - 1) * request.shape.heads + head;
+  assert_int_equal(plan->bias, BIAS_DISTANCE);
+  for (size_t k = 0; k < count; k++) {
+    size_t t = figures[k].distance;
+    near("table", plan->table[(row + 1) * plan->length - 1 - t], figures[k].bias);
+    near("formula", method->bias(&request, LAYERS - 1, head, LENGTH - 1, LENGTH - 1 - t), figures[k].bias);
+  }
+}
+
+static void kerple_has_its_figures(void **unused)
+{
+  (void)unused;
+  static const figure logarithmic[] = {{0, 0},
+                                       {1, -0.50683138513520548},
+                                       {7, -1.8800967459703426},
+                                       {100, -4.9147820409054072},
+                                       {5000, -9.7805574135970238}}; /* p = 1.25, a = 0.5 */
+  static const figure power[] = {{0, 0},
+                                 {1, -0.75},
+                                 {7, -2.5307400521754563},
+                                 {100, -13.337095575291921},
+                                 {5000, -153.78625321858492}}; /* a = 0.75, p = 0.625 */
+  use("kerple-log", 4);
+  fill_parameter(0, 0.89837661384444097); /* ln(e^(p - 0.01) - 1) */
+  fill_parameter(1, -0.45836566193695452);
+  check_figures(2, logarithmic, 5);
+  use("kerple-power", 4);
+  fill_parameter(0, 0.091608349654673044);
+  fill_parameter(1, -0.8045867422941538); /* of the share (p - 0.01) / 1.99: ln(share / (1 - share)) */
+  check_figures(3, power, 5);
+}
+
+static void bam_has_its_figures(void **unused)
+{
+  (void)unused;
+  static const figure figures[] = {{0, -1.2547530994780285e-7},
+                                   {1, -0.22313294927891808},
+                                   {7, -2.5405725576665839},
+                                   {100, -70.559960894711364},
+                                   {5000, -9381.4676136437629}}; /* a = -1.5, b = 1.25 */
+  use("bam", 4);
+  fill_parameter(0, -1.5);
+  fill_parameter(1, 0.51082562376599068); /* ln(b / (2 - b)) */
+  check_figures(1, figures, 5);
+}
+
+static void sandwich_has_its_figures(void **unused)
+{
+  (void)unused;
+  static const figure wide[] = {{0, 0},
+                                {1, -0.54248193941269315},
+                                {7, -6.3495269344931995},
+                                {100, -12.494592813892633},
+                                {5000, -23.895848068079723}}; /* D = 128, the fourth of 12 heads */
+  static const figure narrow[] = {{0, 0},
+                                  {1, -0.23380149346841766},
+                                  {7, -3.1835910203151072},
+                                  {100, -5.2453875325519183},
+                                  {5000, -13.299323492691078}}; /* D = 64 */
+  use("sandwich", 12);
+  check_figures(3, wide, 5);
+  set("dimension", "64");
+  check_figures(3, narrow, 5);
+  set("dimension", "65");
+  refused("position method 'sandwich': dimension: expected an even number, found 65");
+}
+
+static void scale_invariant_leaves_near_keys_alone(void **unused)
+{
+  (void)unused;
+  use("scale-invariant", 4);
+  prepare();
+  const float *table = tables.plan.table + 2 * LENGTH - 1, *factors = tables.plan.factors + 2 * LENGTH - 1; /* head 1 */
+  assert_true(table[0] == 0 && factors[0] == 1);
+  /* At t = 10 (e - 1) the logarithm would be 1; at 90 it is ln 10. */
+  near("table", table[-90], -2 * 2.3025850929940457);
+  near("factors", factors[-90], sqrt(2 * 2.3025850929940457 + 1));
+  /* As the paper writes them. */
+  for (int t = 0; t < LENGTH; t += 371) {
+    double alpha = exp(0.5), beta = alpha, a = sqrt(2 * (log(t / 10.0 + 1) - log(alpha) + beta / alpha));
+    assert_true(fabs(factors[-t] - a) < 1e-6 * a && fabs(table[-t] - (-a * a + beta / alpha)) < 1e-6 * a * a);
+  }
+  assert_int_equal(tables.plan.rotary, 16);
+  assert_true(tables.plan.cosine[3 * 8 + 4] == 1 && tables.plan.sine[3 * 8 + 4] == 0); /* half of the pairs stand still */
+  assert_true(fabs(tables.plan.sine[3 * 8] - sin(3.0)) < 1e-7);
+}
+
+static void logarithmic_alibi_may_have_a_floor(void **unused)
+{
+  (void)unused;
+  use("alibi-log", 8);
+  prepare();
+  const float *head = tables.plan.table + LENGTH - 1; /* slope 1/2 */
+  near("table", head[-1], -0.5 * log(2));
+  near("table", head[-5000], -0.5 * log(5001));
+  set("clamp", "2");
+  prepare();
+  head = tables.plan.table + LENGTH - 1;
+  near("table", head[-53], -0.5 * log(54));
+  assert_true(head[-54] == -2 && head[-5000] == -2); /* ln 55 > 4 */
+  assert_false(method->decays);
+}
+
+static void learned_ones_begin_as_alibi(void **unused)
+{
+  (void)unused;
+  double slopes[MOST_HEADS];
+  for (int heads = 1; heads <= MOST_HEADS; heads++) {
+    assert_int_equal(alibi_slopes(heads, 8, ALIBI_SLOPES_INTERLEAVED, slopes, &error), ALIBI_OK);
+    for (int m = 0; m < 2; m++) {
+      use(m ? "bam" : "alibi-learned", (size_t)heads);
+      request.length = 3;
+      position_parameter list[POSITION_MAX_PARAMETERS];
+      size_t count = method->parameters(&request.shape, request.options, list);
+      for (size_t i = 0; i < count; i++) {
+        assert_true(list[i].rows == LAYERS && list[i].columns == (size_t)heads && !list[i].decay);
+        for (size_t e = 0; e < LAYERS * (size_t)heads; e++)
+          parameters[i][e] = method->initial(&request.shape, request.options, i, e, 0.7);
+      }
+      prepare();
+      assert_int_equal(tables.plan.sets, LAYERS);
+      for (size_t row = 0; row < LAYERS * (size_t)heads; row++) {
+        double slope = slopes[row % (size_t)heads];
+        near("slope", m ? -tables.plan.table[row * 3 + 1] : tables.plan.slopes[row], m ? slope * (1 + 1e-5) : slope);
+      }
+    }
+  }
+}
+
+/* Uniform where the deviate is normal: quartiles go to quartiles. */
+static void kerple_begins_uniform(void **unused)
+{
+  (void)unused;
+  static const double quartiles[] = {-0.67448975019608171, 0, 0.67448975019608171};
+  for (int k = 0; k < 3; k++)
+    for (int power = 0; power < 2; power++) {
+      use(power ? "kerple-power" : "kerple-log", 1);
+      request.length = 2;
+      for (size_t i = 0; i < 2; i++) parameters[i][0] = method->initial(&request.shape, request.options, i, 0, quartiles[k]);
+      prepare();
+      double share = (k + 1) / 4.0, p = 2 * share, a = share;
+      near("bias at 1", tables.plan.table[0], power ? -a : -p * log1p(a));
+      if (!power) continue;
+      near("bias at 9", method->bias(&request, 0, 0, 9, 0), -a * pow(9, p));
+    }
+}
+
+static void nape_has_flat_heads_among_the_others(void **unused)
+{
+  (void)unused;
+  static const float half[] = {0.25f, 0, 0.0625f, 0, 0.015625f, 0, 0.00390625f, 0}; /* 4 sloped heads: 2^-2 .. 2^-8 */
+  use("nape", 8);
+  prepare();
+  assert_memory_equal(tables.plan.slopes, half, sizeof half);
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
+  static const char *const shares[] = {"0", "0.25", "0.34", "0.9", "0.99"};
+  for (size_t k = 0; k < sizeof shares / sizeof shares[0]; k++)
+    for (size_t heads = 1; heads <= MOST_HEADS; heads++) {
+      double slopes[MOST_HEADS], share = strtod(shares[k], NULL);
+      size_t flat = 0, sloped = 0, expected = (size_t)(share * (double)heads + 1e-9);
+      use("nape", heads);
+      request.length = 1;
+      set("share", shares[k]);
+      prepare();
+      assert_int_equal(alibi_slopes((int)(heads - expected), 8, ALIBI_SLOPES_INTERLEAVED, slopes, &error), ALIBI_OK);
+      for (size_t h = 0; h < heads; h++) {
+        if (tables.plan.slopes[h] == 0) flat++;
+        else assert_true(tables.plan.slopes[h] == (float)slopes[sloped++]);
+      }
+      assert_int_equal(flat, expected);
+    }
+}
+
+static void alibi_takes_slopes_of_its_caller(void **unused)
+{
+  (void)unused;
+  static const float own[] = {0.5f, 0.25f, 1e-3f, 0};
+  use("alibi", 4);
+  set("slopes", "0.5, 0.25,1e-3 ,0");
+  prepare();
+  assert_memory_equal(tables.plan.slopes, own, sizeof own);
+  assert_true(method->bias(&request, 0, 1, 10, 2) == -2);
+  set("slopes", "0.5,0.25");
+  refused("position method 'alibi': slopes: expected one for each of the 4 heads, found 2");
+  set("slopes", "0.5,0.25,0.125,0.1,0.1");
+  refused("position method 'alibi': slopes: expected one for each of the 4 heads, found 5");
+  set("slopes", "0.5,0.25,steep,0.1");
+  refused("position method 'alibi': slopes: expected numbers with commas between them, found '0.5,0.25,steep,0.1'");
+  static const char *const bad[] = {"0.5;0.25,0.1,0.1", "0.5 0.25 0.1 0.1", "0.5,0.25,0.1,0.1,", ",1,1,1,1", ","};
+  for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+    char sentence[256];
+    set("slopes", bad[k]);
+    snprintf(sentence, sizeof sentence,
+             "position method 'alibi': slopes: expected numbers with commas between them, found '%s'", bad[k]);
+    refused(sentence);
+  }
+  static const char *const outside[] = {"0.5,-1,0.1,0.1", "0.5,nan,0.1,0.1", "0.5,inf,0.1,0.1", "0.5,2e6,0.1,0.1"};
+  for (size_t k = 0; k < sizeof outside / sizeof outside[0]; k++) {
+    set("slopes", outside[k]);
+    assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
+    assert_non_null(strstr(error.message, "expected numbers from 0 to 1e+06"));
+  }
+  set("slopes", "0,0,0,0");
+  refused("position method 'alibi': slopes: expected one above 0, found none (the method is 'none')");
+  char list[4 * 32 + 1] = "";
+  for (int h = 0; h < 32; h++) snprintf(list + strlen(list), sizeof list - strlen(list), "%s.%02d", h ? "," : "", h + 1);
+  use("alibi", 32);
+  set("slopes", list);
+  prepare();
+  for (int h = 0; h < 32; h++) near("slope", tables.plan.slopes[h], (h + 1) / 100.0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(kerple_has_its_figures, teardown),
+      cmocka_unit_test_teardown(bam_has_its_figures, teardown),
+      cmocka_unit_test_teardown(sandwich_has_its_figures, teardown),
+      cmocka_unit_test_teardown(scale_invariant_leaves_near_keys_alone, teardown),
+      cmocka_unit_test_teardown(logarithmic_alibi_may_have_a_floor, teardown),
+      cmocka_unit_test_teardown(learned_ones_begin_as_alibi, teardown),
+      cmocka_unit_test_teardown(kerple_begins_uniform, teardown),
+      cmocka_unit_test_teardown(nape_has_flat_heads_among_the_others, teardown),
+      cmocka_unit_test_teardown(alibi_takes_slopes_of_its_caller, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
