@@ -71,10 +71,11 @@ static void choose_variants(measurement *m)
   const bench_attention_options *o = m->options;
   double least = o->tolerances[0];
   for (size_t i = 1; i < o->tolerance_count; i++) least = fmin(least, o->tolerances[i]);
-  for (size_t i = 0; o->model && i < o->tolerance_count; i++)
+  bool measured = o->model && !(m->inputs.gated && m->pass == BENCH_DECODE); /* the caches here have no offsets */
+  for (size_t i = 0; measured && i < o->tolerance_count; i++)
     add_variant(m, m->inputs.model_method, BENCH_METHODS, o->tolerances[i]);
   for (int method = 0; !o->model && method < BENCH_METHODS; method++) {
-    bool wanted = o->methods[method] && !(method == BENCH_KEY && m->pass == BENCH_DECODE); /* caches have no offsets */
+    bool wanted = o->methods[method] && !(method == BENCH_KEY && m->pass == BENCH_DECODE);
     for (size_t i = 0; wanted && method != BENCH_NONE && i < o->tolerance_count; i++)
       add_variant(m, bench_method_names[method], (bench_method)method, o->tolerances[i]);
   }

@@ -106,19 +106,32 @@ done:
   return result;
 }
 
-/* The bias of the model's method, as the operator takes it. */
+/* A reversed table of the plan, as the operator takes it. */
+static status take_table(const bench_inputs *in, const position_plan *plan, const float *reversed, float **table,
+                         alibi_error *error)
+{
+  size_t rows = plan->sets * (size_t)in->heads, length = (size_t)in->length;
+  status result = memory_new(table, size_mul(rows, length), sizeof **table, "the bias", error);
+  for (size_t r = 0; result == ALIBI_OK && r < rows; r++)
+    for (size_t t = 0; t < length; t++) (*table)[r * length + t] = reversed[(r + 1) * plan->length - 1 - t];
+  return result;
+}
+
+/* The bias of the model's method. */
 static status take_bias(bench_inputs *in, const position_plan *plan, alibi_error *error)
 {
   status result = ALIBI_OK;
-  size_t heads = (size_t)in->heads, length = (size_t)in->length;
+  size_t slopes = plan->sets * (size_t)in->heads;
+  in->sets = plan->sets;
+  in->window = (int64_t)plan->window;
+  in->gated = plan->gated;
   if (plan->bias == BIAS_SLOPE) {
-    TRY(memory_new(&in->slopes, heads, sizeof *in->slopes, "the slopes", error));
-    for (size_t h = 0; h < heads; h++) in->slopes[h] = (double)plan->slopes[h];
+    TRY(memory_new(&in->slopes, slopes, sizeof *in->slopes, "the slopes", error));
+    for (size_t i = 0; i < slopes; i++) in->slopes[i] = (double)plan->slopes[i];
   } else if (plan->bias == BIAS_DISTANCE) {
-    TRY(memory_new(&in->added, size_mul(heads, length), sizeof(float), "the bias", error));
-    for (size_t h = 0; h < heads; h++)
-      for (size_t t = 0; t < length; t++) in->added[h * length + t] = plan->table[(h + 1) * plan->length - 1 - t];
-  } else if (plan->bias != BIAS_NONE) {
+    TRY(take_table(in, plan, plan->table, &in->added, error));
+    if (plan->factors) TRY(take_table(in, plan, plan->factors, &in->factor, error));
+  } else if (plan->bias == BIAS_ROWS) {
     RAISE(error, ALIBI_INVALID, "bench attention: the bias of position method '%s' cannot be measured here",
           in->model_method);
   }
@@ -203,13 +216,19 @@ void bench_inputs_attention(const bench_inputs *in, size_t layer, bench_method b
   a->k = in->layer[layer].k;
   a->v = in->layer[layer].v;
   a->scale = in->scale;
+  a->window = in->window;
   a->bias = (alibi_bias){.kind = ALIBI_BIAS_NONE};
-  if (in->model_method) bias = in->slopes ? BENCH_ALIBI : in->offsets ? BENCH_KEY : in->added ? BENCH_FACTOR : BENCH_NONE;
-  if (bias == BENCH_ALIBI) a->bias = (alibi_bias){.kind = ALIBI_BIAS_SLOPE, .slopes = in->slopes};
+  size_t set = in->sets > 1 ? layer * (size_t)in->heads : 0, entry = set * (size_t)in->length;
+  if (in->model_method) bias = in->slopes ? BENCH_ALIBI : in->gated ? BENCH_KEY : in->added ? BENCH_FACTOR : BENCH_NONE;
+  if (bias == BENCH_ALIBI) a->bias = (alibi_bias){.kind = ALIBI_BIAS_SLOPE, .slopes = in->slopes + set};
   if (bias == BENCH_POWER) a->bias = (alibi_bias){.kind = ALIBI_BIAS_DISTANCE, .added = in->power, .distances = in->length};
   if (bias == BENCH_FACTOR)
-    a->bias = (alibi_bias){
-        .kind = ALIBI_BIAS_DISTANCE, .added = in->added, .factor = in->factor, .distances = in->length};
+    a->bias = (alibi_bias){.kind = ALIBI_BIAS_DISTANCE, .added = in->added + entry,
+                           .factor = in->factor ? in->factor + entry : NULL, .distances = in->length};
   if (bias == BENCH_KEY)
     a->bias = (alibi_bias){.kind = ALIBI_BIAS_KEY, .offsets = in->offsets, .query_offsets = in->query_offsets};
+  if (in->gated) {
+    a->bias.offsets = in->pass->blocks[layer].key_offsets;
+    a->bias.query_offsets = in->pass->blocks[layer].query_offsets;
+  }
 }

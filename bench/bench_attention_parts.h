@@ -19,9 +19,12 @@ typedef struct bench_inputs {
   size_t layers;
   bench_layer *layer; /* [layers] */
   double scale, score;
-  double *slopes;           /* [H], or NULL */
-  float *added, *factor;    /* [H, length], or NULL */
+  size_t sets;              /* of slopes and tables; 1: the layers share them */
+  int64_t window;
+  double *slopes;           /* [sets, H], or NULL */
+  float *added, *factor;    /* [sets, H, length], or NULL */
   float *power;             /* [H, length], or NULL */
+  bool gated;               /* the model's keys have offsets, of each layer its own */
   double *offsets, *query_offsets; /* [length, H], or NULL */
   const char *model_method; /* NULL: random */
   float *dout;              /* [T, H, D], or NULL */

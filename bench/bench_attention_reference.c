@@ -44,7 +44,7 @@ typedef struct sampled_row {
   const alibi_attention *attention;
   const bench_layer *layer;
   int head;
-  int64_t position, from, to; /* sees 0 .. position; visited from .. to-1 of them */
+  int64_t position, from, to; /* sees 0 .. position, or the window's end of it; visited from .. to-1 of them */
   const float *q, *dout;
 } sampled_row;
 
@@ -89,16 +89,18 @@ static void compute(const sampled_row *r, double *scores, double *all, double *v
   const alibi_attention *a = r->attention;
   const alibi_heads *k = &r->layer->k, *v = &r->layer->v;
   int64_t group = r->head / (a->heads / a->kv_heads);
+  int64_t first = a->window && r->position >= a->window ? r->position - a->window + 1 : 0;
   double top = -INFINITY;
   sums near = {0}, far = {0};
-  for (int64_t j = 0; j <= r->position; j++) {
+  for (int64_t j = first; j <= r->position; j++) {
     const float *key = k->data + j * k->row_stride + group * k->head_stride;
     scores[j] = factor_of(&a->bias, r->head, r->position - j) * a->scale * dot(r->q, key, a->head_size) +
                 bias_of(a, r->head, r->position, j);
     top = fmax(top, scores[j]);
   }
-  for (int64_t j = 0; j <= r->position; j++)
-    add_key(r, exp(scores[j] - top), factor_of(&a->bias, r->head, r->position - j), k->data + j * k->row_stride + group * k->head_stride,
+  for (int64_t j = first; j <= r->position; j++)
+    add_key(r, exp(scores[j] - top), factor_of(&a->bias, r->head, r->position - j),
+            k->data + j * k->row_stride + group * k->head_stride,
             v->data + j * v->row_stride + group * v->head_stride, j >= r->from && j < r->to ? &near : &far);
   finish(r, &near, visited);
   add_sums(&far, &near);

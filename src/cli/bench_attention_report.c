@@ -178,8 +178,9 @@ static void print_bias_costs(const attention_rows_report *report)
   for (size_t i = 0; i < report->count; i++) {
     const bench_attention_row *r = &report->rows[i];
     if (!(r->bias_cost > 0)) continue;
-    bool begins = !last || last->pass != r->pass;
-    if (begins) printf("%s%s, time over that without a bias:", last ? "\n" : "", bench_pass_names[r->pass]);
+    bool begins = !last || last->pass != r->pass || strcmp(last->method, r->method) != 0;
+    if (begins)
+      printf("%s%s, %s, time over that without a bias:", last ? "\n" : "", bench_pass_names[r->pass], r->method);
     printf("%s %+.1f %% at %" PRId64, begins ? "" : ",", 100 * (r->bias_cost - 1), r->length);
     last = r;
   }
