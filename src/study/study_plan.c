@@ -178,20 +178,23 @@ done:
   return result;
 }
 
-/* *extends: some entry's method has this extension; then its settings are right for all that have it. */
+/* *extends: some entry's method has this extension, with these settings: those of one family may have others of the same
+ * name.  A failure: none has, though one has an extension of the name. */
 static status check_extension(const study_plan *plan, const char *text, bool *extends, alibi_error *error)
 {
   char name[ALIBI_NAME_SIZE];
   extension_choice choice;
+  status result = ALIBI_OK;
   extension_text_name(text, name, sizeof name);
   *extends = false;
-  for (size_t i = 0; i < plan->entry_count; i++) {
-    if (!position_extension_find(plan->entries[i].model.position, name)) continue;
-    *extends = true;
-    status result = model_config_read_extension(&plan->entries[i].model, "--extend", text, &choice, error);
-    if (result != ALIBI_OK) return result;
+  for (size_t i = 0; i < plan->entry_count && !*extends; i++) {
+    const alibi_model_config *model = &plan->entries[i].model;
+    if (!position_extension_find(model->position, name)) continue;
+    status here = model_config_read_extension(model, "--extend", text, &choice, result == ALIBI_OK ? error : NULL);
+    *extends = here == ALIBI_OK;
+    if (result == ALIBI_OK) result = here;
   }
-  return ALIBI_OK;
+  return *extends ? ALIBI_OK : result;
 }
 
 static bool extension_exists(const char *text)

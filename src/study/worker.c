@@ -325,9 +325,9 @@ static status test_entry(worker *w, testing *t, method_result *m, alibi_error *e
   const char *extensions[STUDY_MAX_NAMES + 1] = {""};
   size_t extension_count = 1;
   for (size_t i = 0; i < plan->extension_count; i++) {
-    char name[ALIBI_NAME_SIZE];
-    extension_text_name(plan->extensions[i], name, sizeof name);
-    if (position_extension_find(m->name, name)) extensions[extension_count++] = plan->extensions[i];
+    extension_choice choice;
+    if (extension_text_read("extend", m->name, plan->extensions[i], &choice, NULL) == ALIBI_OK)
+      extensions[extension_count++] = plan->extensions[i];
   }
   status result =
       memory_new(&m->curves, plan->protocol_count * extension_count, sizeof *m->curves, "the curves", error);
