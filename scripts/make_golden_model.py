@@ -72,6 +72,9 @@ class Decoder:
             self.add("position.table", self.options.get("buckets", 32), self.heads)
         for name, shared in LEARNED_BIASES.get(self.position, ()):
             self.add("position." + name, 1 if shared else self.layers, self.heads)
+        if self.position == "fox":
+            self.add("position.gate.weight", self.layers * self.heads, self.width)
+            self.add("position.gate.bias", self.layers * self.heads)
         for block in range(self.layers):
             b = f"blocks.{block}."
             self.add_norm(b + "attention_norm")
@@ -147,6 +150,13 @@ class Decoder:
         if self.position == "scale-invariant":
             return 1 - self.score_factor(t) ** 2
         return None
+
+    def gates(self, x, block):
+        """[heads, queries, keys]: the sum of ln f over the tokens after the key, up to the query."""
+        mine = slice(block * self.heads, (block + 1) * self.heads)
+        logits = self.values["position.gate.weight"][mine] @ x.T + self.values["position.gate.bias"][mine, None]
+        total = -torch.log(1 + torch.exp(-logits)).cumsum(-1)
+        return total[:, :, None] - total[:, None, :]
 
     def score_factor(self, t):
         """Of scale-invariant attention, with alpha = beta = sqrt(e)."""
@@ -266,6 +276,8 @@ class Decoder:
         added = self.score_bias(distance, block)
         if added is not None:
             scores = scores + added
+        if self.position == "fox":
+            scores = scores + self.gates(x, block)
         hidden = distance < 0
         if self.position == "rope-window":
             hidden = hidden | (distance >= (self.options.get("window") or self.train_length))
@@ -305,6 +317,21 @@ CASES = {
     "rope_linear": dict(position="rope", extension="linear", train_length=16),
     "rope_ntk": dict(position="rope", extension="ntk", train_length=16),
     "rope_yarn": dict(position="rope", extension="yarn", train_length=16, head_size=16, base=100),
+    "fox": dict(position="fox"),
+    "fox_full": dict(position="fox", **FULL, **GROUPED),
+    "rope_adjacent": dict(position="rope", layout="adjacent", fraction=0.75),
+    "rope_dynamic": dict(position="rope", extension="dynamic", train_length=16),
+    "rope_llama3": dict(position="rope", extension="llama3", train_length=16, base=100),
+    "rope_longrope": dict(position="rope", extension="longrope", train_length=16),
+    "p_rope": dict(position="p-rope", share=0.5),
+    "xpos": dict(position="xpos", scale_base=16),
+    "xpos_adjacent": dict(position="xpos", layout="adjacent", **GROUPED),
+    "rope_window": dict(position="rope-window", window=17),
+    "rope_window_trained": dict(position="rope-window", train_length=24, **GROUPED),
+    "alibi_linear": dict(position="alibi", extension="linear", train_length=16),
+    "alibi_dynamic": dict(position="alibi", extension="dynamic", train_length=24),
+    "alibi_ntk": dict(position="alibi", extension="ntk", train_length=16),
+    "learned_clamp": dict(position="learned", extension="clamp", train_length=16),
     "alibi_slopes": dict(position="alibi", slopes="0.5,0.25,0.1,0,0.03,0.001"),
     "alibi_learned": dict(position="alibi-learned"),
     "alibi_learned_full": dict(position="alibi-learned", **FULL, **GROUPED),
@@ -322,6 +349,7 @@ CASES = {
     "sandwich_narrow": dict(position="sandwich", dimension=16, **GROUPED),
     "scale_invariant": dict(position="scale-invariant"),
     "scale_invariant_full": dict(position="scale-invariant", tau=3, share=1, base=100, layout="adjacent", **FULL),
+    "sinusoidal_wrap": dict(position="sinusoidal", extension="wrap", train_length=16),
 }
 MODEL_FIELDS = ("layers width heads kv_heads head_size feed_forward train_length norm norm_bias bias tied qk_norm "
                 "activation").split()

@@ -1,11 +1,12 @@
-/* Rotary frequencies and their extensions against figures computed elsewhere: YaRN's are those of the transformers
- * library (d=128, base 10000), the rest follows from the published formulas. */
+/* Rotary frequencies and their extensions against figures computed elsewhere: YaRN's, Llama 3's and the bases of dynamic NTK are
+ * published to the digits that stand here, the rest follows from the formulas. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "position/position.h"
@@ -17,6 +18,7 @@ typedef union options {
   char bytes[POSITION_OPTIONS_SIZE];
 } options;
 
+static const position_method *method;
 static options method_options, extension_options;
 static position_request request;
 static position_tables tables;
@@ -32,13 +34,26 @@ static void set(field_table table, void *object, const char *name, double value)
   else assert_int_equal(field_set_number(f, object, name, value, &error), ALIBI_OK);
 }
 
-static void use(size_t head_size, size_t train_length, const char *extension, double factor)
+static void set_text(field_table table, void *object, const char *name, const char *value)
+{
+  assert_int_equal(field_set_text(field_find(table, name), object, name, value, &error), ALIBI_OK);
+}
+
+static void use_method(const char *name, size_t head_size, size_t train_length)
 {
   alibi_error_init(&error);
-  field_init(position_method_find("rope")->fields, method_options.bytes);
+  method = position_method_find(name);
+  assert_non_null(method);
+  field_init(method->fields, method_options.bytes);
   request = (position_request){.shape = {1, 1, head_size, head_size, train_length},
                                .options = method_options.bytes,
                                .length = train_length};
+}
+
+/* factor: of the extensions, all of which have one. */
+static void use(size_t head_size, size_t train_length, const char *extension, double factor)
+{
+  use_method("rope", head_size, train_length);
   if (!extension) return;
   request.extension = position_extension_find("rope", extension);
   assert_non_null(request.extension);
@@ -50,14 +65,14 @@ static void use(size_t head_size, size_t train_length, const char *extension, do
 static void prepare(void)
 {
   position_release(&tables);
-  if (position_prepare(position_method_find("rope"), &request, &tables, &error) != ALIBI_OK)
+  if (position_prepare(method, &request, &tables, &error) != ALIBI_OK)
     fail_msg("%s", error.message);
 }
 
 static void refused(const char *says)
 {
   position_release(&tables);
-  assert_int_equal(position_prepare(position_method_find("rope"), &request, &tables, &error), ALIBI_INVALID);
+  assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
   if (!strstr(error.message, says)) fail_msg("'%s' does not say '%s'", error.message, says);
 }
 
@@ -66,7 +81,7 @@ static double frequencies(void)
 {
   double magnitude = 0;
   for (size_t p = 0; p < request.shape.head_size / 2; p++)
-    w[p] = position_method_find("rope")->angle(&request, false, p, 1, &magnitude);
+    w[p] = method->angle(&request, false, p, 1, &magnitude);
   return magnitude;
 }
 
@@ -116,12 +131,12 @@ static void part_of_a_head_turns(void **unused)
 {
   (void)unused;
   use(80, 64, NULL, 0);
-  field_table fields = position_method_find("rope")->fields;
+  field_table fields = method->fields;
   set(fields, method_options.bytes, "fraction", 0.4);
   prepare();
   assert_int_equal(tables.plan.rotary, 32); /* the exponent is over the turning channels */
   double magnitude;
-  assert_near(position_method_find("rope")->angle(&request, false, 8, 1, &magnitude), 0.01, 1e-15);
+  assert_near(method->angle(&request, false, 8, 1, &magnitude), 0.01, 1e-15);
   use(100, 64, NULL, 0);
   set(fields, method_options.bytes, "fraction", 0.58); /* 0.58 * 100 is 57.99... in double */
   prepare();
@@ -213,6 +228,41 @@ static void yarn_takes_its_options(void **unused)
   refused("beta_fast");
 }
 
+static void yarn_scales_by_mscale(void **unused)
+{
+  (void)unused;
+  use(128, 4096, "yarn", 40);
+  field_table fields = request.extension->fields;
+  set(fields, extension_options.bytes, "mscale", 0.707);
+  assert_near(frequencies(), 0.1 * log(40) + 1, 1e-15); /* one of the two alone is not used */
+  set(fields, extension_options.bytes, "mscale_all_dim", 1);
+  assert_near(frequencies(), (0.0707 * log(40) + 1) / (0.1 * log(40) + 1), 1e-15);
+  set(fields, extension_options.bytes, "mscale_all_dim", 0.707);
+  assert_true(frequencies() == 1);
+  set(fields, extension_options.bytes, "attention_factor", 1.5);
+  assert_true(frequencies() == 1.5);
+}
+
+/* A model that was stretched to 4 times its original length and trained there: the ramp is that of the original. */
+static void extensions_take_an_original_length(void **unused)
+{
+  (void)unused;
+  static const char *const names[] = {"yarn", "llama3", "longrope"};
+  for (size_t k = 0; k < 3; k++) {
+    double expected[64];
+    use(128, 2048, names[k], 0);
+    request.length = 4 * 2048;
+    double magnitude = frequencies();
+    memcpy(expected, w, sizeof expected);
+    use(128, 8192, names[k], 0);
+    set(request.extension->fields, extension_options.bytes, "original_length", 2048);
+    assert_true(frequencies() == magnitude);
+    assert_memory_equal(expected, w, sizeof expected);
+    request.length = 2048;
+    assert_true(frequencies() == 1 && w[63] == plain(63));
+  }
+}
+
 /* Trained so short that no pair completes a turn, or so long that all do many. */
 static void yarn_clamps_its_ramp(void **unused)
 {
@@ -226,11 +276,177 @@ static void yarn_clamps_its_ramp(void **unused)
   for (size_t p = 0; p < 8; p++) assert_true(w[p] == pow(10000, -2.0 * (double)p / 16));
 }
 
+/* The base that the frequencies are powers of. */
+static double base_of(size_t length)
+{
+  request.length = length;
+  assert_true(frequencies() == 1);
+  size_t half = request.shape.head_size / 2;
+  double base = pow(w[half - 1], -(double)half / (double)(half - 1));
+  for (size_t p = 0; p < half; p++) assert_near(w[p], pow(base, -(double)p / (double)half), 1e-12);
+  return base;
+}
+
+static void dynamic_has_the_published_bases(void **unused)
+{
+  (void)unused;
+  use(128, 2048, "dynamic", 2);
+  assert_near(base_of(1), 10000, 1e-12);
+  assert_near(base_of(2048), 10000, 1e-12);
+  assert_near(base_of(2049), 10009.921, 5e-8);
+  assert_near(base_of(4096), 30527.737, 5e-8);
+  assert_near(base_of(8192), 72195.86, 1e-7);
+  use(128, 2048, "dynamic", 1); /* NTK-aware scaling by n / L */
+  assert_near(base_of(8192), 10000 * pow(4, 128.0 / 126), 1e-12);
+}
+
+/* Llama 3.1 8B. */
+static void llama3_has_the_published_figures(void **unused)
+{
+  (void)unused;
+  use(128, 8192, "llama3", 8);
+  set(method->fields, method_options.bytes, "base", 500000);
+  assert_true(frequencies() == 1);
+  assert_near(w[29], .0021665708, 3e-8);
+  assert_near(w[32], .00052484616, 1e-8);
+  assert_near(w[34], .00017850781, 3e-8);
+  assert_near(w[35], 9.5562124e-05, 1e-8);
+  for (size_t p = 0; p < 64; p++) {
+    double before = pow(500000, -2.0 * (double)p / 128);
+    if (p <= 28) assert_near(w[p], before, 1e-15);
+    else if (p <= 34) assert_true(w[p] < before && w[p] > before / 8);
+    else assert_near(w[p], before / 8, 1e-15);
+  }
+  set(request.extension->fields, extension_options.bytes, "low_freq_factor", 4);
+  refused("low_freq_factor below high_freq_factor, found 4 and 4");
+}
+
+static void longrope_has_two_lists(void **unused)
+{
+  (void)unused;
+  static const double longer[] = {1, 1.5, 4, 16};
+  use(8, 64, "longrope", 0);
+  field_table fields = request.extension->fields;
+  set_text(fields, extension_options.bytes, "short_factors", "1/1/1/2");
+  set_text(fields, extension_options.bytes, "long_factors", "1/1.5/4/16");
+  assert_true(frequencies() == 1);
+  for (size_t p = 0; p < 4; p++) assert_near(w[p], pow(10, -(double)p) / (p == 3 ? 2 : 1), 1e-15);
+  request.length = 65;
+  assert_near(frequencies(), sqrt(1 + log(65.0 / 64) / log(64)), 1e-15);
+  for (size_t p = 0; p < 4; p++) assert_near(w[p], pow(10, -(double)p) / longer[p], 1e-15);
+  set(fields, extension_options.bytes, "factor", 16);
+  assert_near(frequencies(), sqrt(1 + log(16) / log(64)), 1e-15);
+  set(fields, extension_options.bytes, "attention_factor", 1.25);
+  assert_true(frequencies() == 1.25);
+  set_text(fields, extension_options.bytes, "long_factors", "1/7"); /* spread: 1, 3, 5, 7 */
+  frequencies();
+  for (size_t p = 0; p < 4; p++) assert_near(w[p], pow(10, -(double)p) / (double)(2 * p + 1), 1e-15);
+  set_text(fields, extension_options.bytes, "long_factors", "3");
+  frequencies();
+  for (size_t p = 0; p < 4; p++) assert_near(w[p], pow(10, -(double)p) / 3, 1e-15);
+  static const char *const wrong[] = {"1/2/3/4/5", "1/x", "1//2", "1/2/", "/1", "0", "1,2", "nan", "1/1e7"};
+  for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+    set_text(fields, extension_options.bytes, "long_factors", wrong[k]);
+    refused("long_factors: expected 1 to 4 numbers");
+    refused(wrong[k]);
+  }
+}
+
+/* Lists of a real model have some 50 factors. */
+static void longrope_has_room_for_long_lists(void **unused)
+{
+  (void)unused;
+  char text[1024] = "";
+  use(128, 64, "longrope", 0);
+  request.length = 1000;
+  for (size_t p = 0; p < 64; p++)
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.9g", p ? "/" : "", 1 + (double)p / 3);
+  set_text(request.extension->fields, extension_options.bytes, "long_factors", text);
+  prepare();
+  frequencies();
+  for (size_t p = 0; p < 64; p++) assert_near(w[p], plain(p) / (1 + (double)p / 3), 1e-8);
+  memset(text, '1', sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  const field *f = field_find(request.extension->fields, "long_factors");
+  assert_int_equal(field_set_text(f, extension_options.bytes, f->name, text, &error), ALIBI_INVALID);
+  assert_string_equal(error.message, "long_factors: expected at most 767 bytes, found 1023");
+}
+
+static void the_lowest_frequencies_of_p_rope_stand_still(void **unused)
+{
+  (void)unused;
+  use_method("p-rope", 16, 64);
+  frequencies();
+  for (size_t p = 0; p < 8; p++) assert_true(p < 6 ? w[p] == pow(10000, -(double)p / 8) : w[p] == 0); /* share 0.75 */
+  set(method->fields, method_options.bytes, "share", 0.3); /* 2.4 pairs */
+  frequencies();
+  assert_true(w[1] > 0 && w[2] == 0);
+  set(method->fields, method_options.bytes, "share", 1);
+  frequencies();
+  assert_true(w[7] > 0);
+  set(method->fields, method_options.bytes, "share", 0.5);
+  request.extension = position_extension_find("p-rope", "ntk"); /* the new base moves no pair that stands */
+  request.extension_options = extension_options.bytes;
+  field_init(request.extension->fields, extension_options.bytes);
+  request.length = 1000;
+  frequencies();
+  assert_true(w[3] > 0 && w[3] < pow(10000, -3.0 / 8) && w[4] == 0 && w[7] == 0);
+  prepare();
+  for (size_t i = 0; i < request.length; i++)
+    assert_true(tables.plan.cosine[i * 8 + 4] == 1 && tables.plan.sine[i * 8 + 4] == 0);
+}
+
+static void a_window_is_the_trained_length(void **unused)
+{
+  (void)unused;
+  use_method("rope-window", 16, 64);
+  request.length = 1000;
+  prepare();
+  assert_int_equal(tables.plan.window, 64);
+  set(method->fields, method_options.bytes, "window", 500);
+  prepare();
+  assert_int_equal(tables.plan.window, 500);
+  assert_false(tables.plan.adjacent);
+  set_text(method->fields, method_options.bytes, "layout", "adjacent");
+  prepare();
+  assert_true(tables.plan.adjacent);
+}
+
+/* zeta_p = (2p + 0.4 d) / (1.4 d); what a score holds of pair p at distance t is zeta_p^(t/512). */
+static void xpos_fades_with_the_distance(void **unused)
+{
+  (void)unused;
+  use_method("xpos", 16, 64);
+  request.length = method->limit(&request.shape, method_options.bytes);
+  assert_int_equal(request.length, 56657);
+  prepare();
+  const position_plan *plan = &tables.plan;
+  static const size_t queries[] = {0, 5, 1000, 28328, 40000, 56656}, distances[] = {0, 1, 100, 512, 3000};
+  for (size_t p = 0; p < 8; p++)
+    for (size_t a = 0; a < 6; a++)
+      for (size_t b = 0; b < 5; b++) {
+        size_t i = queries[a], t = distances[b];
+        if (t > i) continue;
+        const float *qc = &plan->cosine[i * 8 + p], *qs = &plan->sine[i * 8 + p];
+        const float *kc = &plan->key_cosine[(i - t) * 8 + p], *ks = &plan->key_sine[(i - t) * 8 + p];
+        double zeta = (2 * (double)p + 0.4 * 16) / (1.4 * 16), fade = pow(zeta, (double)t / 512);
+        double angle = (double)t * pow(10000, -(double)p / 8);
+        assert_true(fabs((double)*qc * *kc + (double)*qs * *ks - fade * cos(angle)) <= 4 * FLT_EPSILON * fade);
+        assert_true(fabs((double)*qs * *kc - (double)*qc * *ks - fade * sin(angle)) <= 4 * FLT_EPSILON * fade);
+      }
+  for (size_t i = 0; i < request.length * 8; i++) /* 2^-100 .. 2^100: normal numbers, with room above for the values */
+    assert_true(fabsf(plan->cosine[i]) < 0x1.1p100f && fabsf(plan->key_cosine[i]) < 0x1.1p100f);
+  request.length++;
+  refused("position 56657 does not exist: the method has 56657 positions");
+  set(method->fields, method_options.bytes, "scale_base", 1024);
+  prepare();
+}
+
 static void the_factor_follows_the_length(void **unused)
 {
   (void)unused;
-  static const char *const names[] = {"linear", "ntk", "yarn"};
-  for (size_t k = 0; k < 3; k++) {
+  static const char *const names[] = {"linear", "ntk", "yarn", "llama3", "longrope"};
+  for (size_t k = 0; k < 5; k++) {
     double followed[64];
     use(128, 64, names[k], 0);
     request.length = 160;
@@ -260,7 +476,16 @@ int main(void)
       cmocka_unit_test(ntk_stretches_the_base),
       cmocka_unit_test(yarn_has_the_published_figures),
       cmocka_unit_test_teardown(yarn_takes_its_options, teardown),
+      cmocka_unit_test(yarn_scales_by_mscale),
+      cmocka_unit_test(extensions_take_an_original_length),
       cmocka_unit_test(yarn_clamps_its_ramp),
+      cmocka_unit_test(dynamic_has_the_published_bases),
+      cmocka_unit_test_teardown(llama3_has_the_published_figures, teardown),
+      cmocka_unit_test_teardown(longrope_has_two_lists, teardown),
+      cmocka_unit_test_teardown(longrope_has_room_for_long_lists, teardown),
+      cmocka_unit_test_teardown(the_lowest_frequencies_of_p_rope_stand_still, teardown),
+      cmocka_unit_test_teardown(a_window_is_the_trained_length, teardown),
+      cmocka_unit_test_teardown(xpos_fades_with_the_distance, teardown),
       cmocka_unit_test(the_factor_follows_the_length),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
