@@ -1,0 +1,216 @@
+/* Extensions of slopes and of absolute positions: what becomes of each head and each row, by hand, and the sentences of a refusal.
+ * (Those of rotary methods: test_rope.c.) */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "position/extension_text.h"
+#include "position/position.h"
+
+#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
+
+enum { L = 64, LAYERS = 2, WIDTH = 8 };
+
+static union {
+  max_align_t align;
+  char bytes[POSITION_OPTIONS_SIZE];
+} options;
+static const position_method *method;
+static extension_choice choice;
+static position_request request;
+static position_tables tables;
+static float values[L * WIDTH];
+static alibi_error error;
+
+static void use(const char *name, size_t heads, const char *extension, size_t length)
+{
+  alibi_error_init(&error);
+  method = position_method_find(name);
+  assert_non_null(method);
+  field_init(method->fields, options.bytes);
+  if (extension_text_read("--extend", name, extension, &choice, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  request = (position_request){.shape = {LAYERS, heads, WIDTH / heads ? WIDTH / heads : 1, WIDTH, L},
+                               .options = options.bytes,
+                               .parameters = {values},
+                               .length = length,
+                               .extension = choice.extension,
+                               .extension_options = choice.options.bytes};
+}
+
+static void prepare(void)
+{
+  position_release(&tables);
+  if (position_prepare(method, &request, &tables, &error) != ALIBI_OK) fail_msg("%s", error.message);
+}
+
+static int teardown(void **unused)
+{
+  (void)unused;
+  position_release(&tables);
+  return 0;
+}
+
+static void expect_slopes(const double *expected, size_t count)
+{
+  prepare();
+  assert_int_equal(tables.plan.bias, BIAS_SLOPE);
+  for (size_t h = 0; h < count; h++)
+    if (!(fabs(tables.plan.slopes[h] - expected[h]) <= 1e-7 * expected[h]))
+      fail_msg("%s: slope %zu: expected %.9g, found %.9g", choice.extension->name, h, expected[h],
+               (double)tables.plan.slopes[h]);
+}
+
+static void slopes_are_divided(void **unused)
+{
+  (void)unused;
+  static const double quarter[] = {1. / 16, 1. / 64, 1. / 256, 1. / 1024}, plain[] = {1. / 4, 1. / 16, 1. / 64, 1. / 256};
+  use("alibi", 4, "linear", 4 * L);
+  expect_slopes(quarter, 4);
+  use("alibi", 4, "linear:factor=4", 10); /* a factor holds at any length */
+  expect_slopes(quarter, 4);
+  use("alibi", 4, "dynamic", 4 * L);
+  expect_slopes(quarter, 4);
+  use("alibi", 4, "dynamic", L);
+  expect_slopes(plain, 4);
+  use("alibi", 4, "ntk", 1);
+  expect_slopes(plain, 4);
+}
+
+/* Ranks 0 .. 5 of the slopes 1/4, 1/16, 1/64, 1/256, 1/2, 1/8 from the steepest: 1, 3, 4, 5, 0, 2. */
+static void ntk_goes_by_the_rank(void **unused)
+{
+  (void)unused;
+  static const double expected[] = {1. / 8, 1. / 128, 1. / 1024, 1. / 8192, 1. / 2, 1. / 32};
+  use("alibi", 6, "ntk:factor=32", 1); /* 32^(1/5) = 2 */
+  expect_slopes(expected, 6);
+  use("alibi", 6, "ntk", 32 * L);
+  expect_slopes(expected, 6);
+  static const double alone[] = {1. / 256};
+  use("alibi", 1, "ntk", 32 * L);
+  expect_slopes(alone, 1);
+}
+
+/* Of 8 heads with half of them flat, the other four are ranked among themselves: 1/4, 1/16, 1/64, 1/256. */
+static void flat_heads_are_not_ranked(void **unused)
+{
+  (void)unused;
+  size_t sloped = 0;
+  use("nape", 8, "ntk:factor=8", L); /* 8^(1/3) = 2 */
+  prepare();
+  for (size_t h = 0; h < 8; h++) {
+    double slope = tables.plan.slopes[h];
+    if (slope == 0) continue;
+    assert_true(fabs(slope - pow(4, -(double)(sloped + 1)) * pow(2, -(double)sloped)) <= 1e-7 * slope);
+    sloped++;
+  }
+  assert_int_equal(sloped, 4);
+}
+
+/* Each layer has ranks of its own; the gradient of ln m is slope times that of the slope, extended or not. */
+static void learned_slopes_are_ranked_in_their_layer(void **unused)
+{
+  (void)unused;
+  static const float slopes[LAYERS * 2] = {0.5f, 0.25f, 0.125f, 0.75f};
+  for (size_t i = 0; i < LAYERS * 2; i++) values[i] = logf(slopes[i]);
+  use("alibi-learned", 2, "ntk", 4 * L);
+  prepare();
+  static const double expected[] = {0.5, 0.25 / 4, 0.125 / 4, 0.75};
+  for (size_t i = 0; i < LAYERS * 2; i++) assert_true(fabs(tables.plan.slopes[i] - expected[i]) <= 1e-6 * expected[i]);
+  double slope_grads[LAYERS * 2] = {1, 2, 3, 4};
+  float grads[LAYERS * 2] = {0}, *all[] = {grads};
+  position_plan_grad grad = {.slopes = slope_grads};
+  method->backward(&request, &tables.plan, &grad, all);
+  for (size_t i = 0; i < LAYERS * 2; i++)
+    assert_true(fabs(grads[i] - expected[i] * slope_grads[i]) <= 1e-6 * expected[i] * slope_grads[i]);
+}
+
+static void rows_beyond_the_trained_length(void **unused)
+{
+  (void)unused;
+  static const struct {
+    const char *extension;
+    size_t position, row;
+  } known[] = {{"clamp", 0, 0},  {"clamp", 63, 63}, {"clamp", 64, 63}, {"clamp", 200, 63},
+               {"wrap", 63, 63}, {"wrap", 64, 0},   {"wrap", 130, 2},  {"wrap", 191, 63}};
+  for (size_t i = 0; i < L * WIDTH; i++) values[i] = (float)i;
+  for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
+    use("learned", 2, known[k].extension, 201);
+    prepare();
+    assert_memory_equal(tables.plan.embedding + known[k].position * WIDTH, values + known[k].row * WIDTH,
+                        WIDTH * sizeof(float));
+    use("sinusoidal", 2, known[k].extension, 201);
+    prepare();
+    const float *table = tables.plan.embedding;
+    assert_memory_equal(table + known[k].position * WIDTH, table + known[k].row * WIDTH, WIDTH * sizeof(float));
+    assert_true(fabs(table[known[k].row * WIDTH] - sin((double)known[k].row)) <= 0x1p-24);
+  }
+}
+
+/* A row that stands for many positions collects their gradients. */
+static void rows_collect_gradients(void **unused)
+{
+  (void)unused;
+  static float embedding[200 * WIDTH], grads[L * WIDTH], *all[] = {grads};
+  for (size_t i = 0; i < 200 * WIDTH; i++) embedding[i] = 1;
+  position_plan_grad grad = {.embedding = embedding};
+  use("learned", 2, "clamp", 200);
+  prepare();
+  method->backward(&request, &tables.plan, &grad, all);
+  for (size_t i = 0; i < L * WIDTH; i++) assert_true(grads[i] == (i / WIDTH == 63 ? 200 - 63 : 1));
+  memset(grads, 0, sizeof grads);
+  use("learned", 2, "wrap", 200); /* 200 = 3 * 64 + 8 */
+  prepare();
+  method->backward(&request, &tables.plan, &grad, all);
+  for (size_t i = 0; i < L * WIDTH; i++) assert_true(grads[i] == (i / WIDTH < 8 ? 4 : 3));
+}
+
+static void limits_are_lifted_by_rows_alone(void **unused)
+{
+  (void)unused;
+  use("learned", 2, "clamp", L);
+  assert_true(position_method_limit(method, &request.shape, options.bytes, NULL) == L);
+  assert_true(position_method_limit(method, &request.shape, options.bytes, choice.extension) == SIZE_MAX);
+  const position_extension *ntk = position_extension_find("rope", "ntk");
+  assert_true(position_method_limit(method, &request.shape, options.bytes, ntk) == L);
+}
+
+static void one_name_means_what_the_family_says(void **unused)
+{
+  (void)unused;
+  char names[128];
+  const position_extension *extension;
+  assert_ptr_not_equal(position_extension_find("rope", "ntk"), position_extension_find("alibi", "ntk"));
+  assert_ptr_equal(position_extension_find("rope", "ntk"), position_extension_find("p-rope", "ntk"));
+  assert_ptr_equal(position_extension_find("alibi", "ntk"), position_extension_find("nape", "ntk"));
+  assert_null(position_extension_find("alibi", "yarn"));
+  assert_null(position_extension_find("xpos", "ntk"));
+  assert_null(position_extension_find("nothing", "ntk"));
+  position_extension_names("sinusoidal", names, sizeof names);
+  assert_string_equal(names, "clamp, wrap");
+  assert_int_equal(position_extension_require("--extend", "alibi", "yarn", &extension, &error), ALIBI_INVALID);
+  assert_string_equal(error.message,
+                      "--extend: expected an extension of position method 'alibi', one of linear, dynamic, ntk, found 'yarn'");
+  use("alibi", 2, "linear", L);
+  request.extension = position_extension_find("learned", "wrap");
+  assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
+  assert_string_equal(error.message, "position extension 'wrap': expected a model with a position method that it extends, one of "
+                                     "sinusoidal, learned, found 'alibi'");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(slopes_are_divided, teardown),
+      cmocka_unit_test_teardown(ntk_goes_by_the_rank, teardown),
+      cmocka_unit_test_teardown(flat_heads_are_not_ranked, teardown),
+      cmocka_unit_test_teardown(learned_slopes_are_ranked_in_their_layer, teardown),
+      cmocka_unit_test_teardown(rows_beyond_the_trained_length, teardown),
+      cmocka_unit_test_teardown(rows_collect_gradients, teardown),
+      cmocka_unit_test(limits_are_lifted_by_rows_alone),
+      cmocka_unit_test(one_name_means_what_the_family_says),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
