@@ -70,6 +70,12 @@ class Decoder:
             self.add("position.embedding", self.train_length, self.width)
         if self.position == "t5":
             self.add("position.table", self.options.get("buckets", 32), self.heads)
+        if self.position == "fire":
+            self.add("position.input_weight", 1, 32)
+            self.add("position.input_bias", 1, 32)
+            self.add("position.output_weight", self.heads, 32)
+            self.add("position.log_scale", 1, 1)
+            self.add("position.threshold", 1, 1)
         for name, shared in LEARNED_BIASES.get(self.position, ()):
             self.add("position." + name, 1 if shared else self.layers, self.heads)
         if self.position == "fox":
@@ -123,6 +129,14 @@ class Decoder:
         value = self.values["position." + name]
         return value[min(block, len(value) - 1)][:, None, None]
 
+    def fire_bias(self, distance):
+        c = self.values["position.log_scale"].abs()
+        most = (self.values["position.threshold"] * self.options.get("threshold", self.train_length / 4)).abs()
+        far = torch.maximum(distance[:, :1].double(), most)  # the first key's distance is the query's position
+        x = torch.log(c * distance.clamp(min=0) + 1) / torch.log(c * far + 1)
+        inner = x[..., None] * self.values["position.input_weight"][0] + self.values["position.input_bias"][0]
+        return (inner.relu() @ self.values["position.output_weight"].T).permute(2, 0, 1)
+
     def newer_bias(self, distance, block):
         """As score_bias."""
         t = distance.clamp(min=0).double()
@@ -147,6 +161,8 @@ class Decoder:
             w = 10000 ** (-2 * torch.arange(1, d // 2 + 1, dtype=torch.float64) / d)
             scale = self.heads / (8 * torch.arange(1, self.heads + 1, dtype=torch.float64))
             return scale[:, None, None] * ((t[..., None] * w).cos().sum(-1) - d / 2)
+        if self.position == "fire":
+            return self.fire_bias(distance)
         if self.position == "scale-invariant":
             return 1 - self.score_factor(t) ** 2
         return None
@@ -350,6 +366,8 @@ CASES = {
     "scale_invariant": dict(position="scale-invariant"),
     "scale_invariant_full": dict(position="scale-invariant", tau=3, share=1, base=100, layout="adjacent", **FULL),
     "sinusoidal_wrap": dict(position="sinusoidal", extension="wrap", train_length=16),
+    "fire": dict(position="fire"),
+    "fire_full": dict(position="fire", threshold=30, **FULL, **GROUPED),
 }
 MODEL_FIELDS = ("layers width heads kv_heads head_size feed_forward train_length norm norm_bias bias tied qk_norm "
                 "activation").split()

@@ -136,8 +136,13 @@ static void check_parameter(const subject *s, model_pass *pass, const text *t, c
     float *value = s->model->values + p->offset + k;
     double step = fmin(0.025, 0.05 / largest);
     double coarse = central(s, pass, t, value, step), fine = central(s, pass, t, value, step / 2);
-    double expected = (4 * fine - coarse) / 3;
-    if (!(fabs(grads[k] - expected) <= 2e-3 * largest + 2e-5 / step))
+    double expected = (4 * fine - coarse) / 3, tolerance = 2e-3 * largest + 2e-5 / step;
+    /* Where a kink of a bias lay within the step, what is left of it falls with the step. */
+    for (double finer = step / 4; finer > step / 100 && !(fabs(grads[k] - expected) <= tolerance); finer /= 4) {
+      expected = central(s, pass, t, value, finer);
+      tolerance = 2e-3 * largest + 4e-6 / finer;
+    }
+    if (!(fabs(grads[k] - expected) <= tolerance))
       fail_msg("%s: %s, element %zu: expected a derivative of %g, found %g (the largest is %g)", s->name, p->name, k,
                expected, grads[k], largest);
   }
