@@ -1,7 +1,8 @@
 /* Whole models with every position method and every extension, for each row of the two registries: the gradient of
  * the loss by each of the method's parameters is that of finite differences; a text read in any pieces and then token by
  * token gives the bits of one pass; a model that is saved and opened is the same; a text 64 times as long as those of the
- * training has a finite loss.  Each without and with scores that grow with ln n.  The models are tiny, with random weights. */
+ * training has a finite loss; where a bias decays, keys are left out and the loss is the same.  Each without and with scores
+ * that grow with ln n.  The models are tiny, with random weights. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -335,6 +336,47 @@ static void long_texts_have_a_finite_loss(void **unused)
     }
 }
 
+/* ---- what decays is skipped ---- */
+
+enum { SKIP_TEXT = 640 };
+
+/* Blocks of keys that rows left out, of all layers and heads. */
+static size_t left_out(const model_pass *pass)
+{
+  size_t heads = (size_t)pass->model->config.heads, count = 0;
+  for (size_t layer = 0; layer < (size_t)pass->model->config.layers; layer++) {
+    const int32_t *visited = pass->blocks[layer].visited;
+    for (size_t n = 0; visited && n < pass->rows * heads; n++) count += (size_t)visited[2 * n];
+  }
+  return count;
+}
+
+static void decaying_methods_skip_and_say_the_same(void **unused)
+{
+  (void)unused;
+  uint32_t tokens[SKIP_TEXT + 1];
+  tiny_tokens(tokens, SKIP_TEXT + 1, 8, VOCABULARY);
+  for (size_t row = 0; row < position_row_count(); row++) {
+    subject s;
+    subject_open(&s, row, 0, NULL, 1, TRAIN_LENGTH);
+    size_t length = at_most(&s, SKIP_TEXT);
+    double losses[2];
+    for (int exact = 0; exact < 2; exact++) {
+      if (exact) s.context->tolerance = 0;
+      model_pass *pass = new_pass(&s, length, true);
+      losses[exact] = loss_of(&s, pass, tokens, tokens + 1, length);
+      size_t count = left_out(pass);
+      bool may = s.method->decays && !exact, must = may && !s.extension; /* an extension may reach over the whole text */
+      if (count > 0 ? !may : must)
+        fail_msg("%s: %zu blocks were left out, with a tolerance of %g", s.name, count, s.context->tolerance);
+      model_pass_free(pass);
+    }
+    if (!(fabs(losses[0] - losses[1]) <= 1e-5 * losses[1]))
+      fail_msg("%s: a loss of %.9g where keys are left out, %.9g where none is", s.name, losses[0], losses[1]);
+    subject_close(&s);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -342,6 +384,7 @@ int main(void)
       cmocka_unit_test(decoding_is_one_pass),
       cmocka_unit_test_setup_teardown(what_is_opened_is_what_was_saved, scratch_setup, scratch_teardown),
       cmocka_unit_test(long_texts_have_a_finite_loss),
+      cmocka_unit_test(decaying_methods_skip_and_say_the_same),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
