@@ -52,7 +52,8 @@ static void study_add_options(command_line *line)
   test_lengths = valid = NULL;
   beyond = "error";
   command_add_text(line, "out", "DIR", &out, "where the report goes");
-  command_add_text(line, "methods", "LIST", &methods, "position methods, between commas, or all");
+  command_add_text(line, "methods", "LIST", &methods,
+                   "position methods or sets of them, between commas: all, classic, modern, rope-family, alibi-family");
   command_add_text(line, "extend", "LIST", &extend,
                    "ways to extend trained positions when testing, between commas, with settings as in "
                    "ntk,yarn:factor=4,beta_fast=16; all; none");

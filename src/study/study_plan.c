@@ -130,6 +130,48 @@ static status add_entry(study_plan *plan, const study_request *request, const ch
   return ALIBI_OK;
 }
 
+static const struct method_set {
+  const char *name, *methods;
+} sets[] = {
+    {"classic", "none,learned,sinusoidal,rope,t5,alibi"},
+    {"modern", "rope,p-rope,rope-window,fire,fox,kerple-log,scale-invariant,nape,alibi"},
+    {"rope-family", "rope,p-rope,xpos,rope-window,scale-invariant"},
+    {"alibi-family", "alibi,alibi-learned,alibi-log,nape,bam,kerple-log,kerple-power,sandwich,fox"},
+};
+enum { SETS = sizeof sets / sizeof sets[0] };
+
+static bool entry_exists(const study_plan *plan, const char *method, int64_t length)
+{
+  for (size_t i = 0; i < plan->entry_count; i++)
+    if (strcmp(plan->entries[i].model.position, method) == 0 && plan->entries[i].model.train_length == length) return true;
+  return false;
+}
+
+/* Sets may overlap: what is there already stays as it is. */
+static status add_set(study_plan *plan, const study_request *request, const char *methods, int64_t length,
+                      bool plain_label, alibi_error *error)
+{
+  char name[ALIBI_NAME_SIZE];
+  status result = ALIBI_OK;
+  while (result == ALIBI_OK && next_word(&methods, name, sizeof name))
+    if (!entry_exists(plan, name, length))
+      result = add_entry(plan, request, name, length, "method", plain_label, error);
+  return result;
+}
+
+/* A word of --methods: all of them, a set, or a method. */
+static status add_word(study_plan *plan, const study_request *request, const char *word, int64_t length,
+                       bool plain_label, alibi_error *error)
+{
+  status result = ALIBI_OK;
+  for (size_t i = 0; i < SETS; i++)
+    if (strcmp(word, sets[i].name) == 0) return add_set(plan, request, sets[i].methods, length, plain_label, error);
+  if (strcmp(word, "all") != 0) return add_entry(plan, request, word, length, "method", plain_label, error);
+  for (size_t i = 0; result == ALIBI_OK && i < position_method_count(); i++)
+    result = add_set(plan, request, position_method_at(i)->name, length, plain_label, error);
+  return result;
+}
+
 static status make_entries(const study_request *request, study_plan *plan, alibi_error *error)
 {
   int64_t lengths[STUDY_MAX_LENGTHS + 1];
@@ -141,13 +183,7 @@ static status make_entries(const study_request *request, study_plan *plan, alibi
                    error));
   for (size_t l = 0; l < count; l++) {
     const char *rest = list;
-    if (strcmp(list, "all") == 0) {
-      for (size_t i = 0; i < position_method_count(); i++)
-        TRY(add_entry(plan, request, position_method_at(i)->name, lengths[l], "method", l == 0, error));
-      continue;
-    }
-    while (next_word(&rest, name, sizeof name))
-      TRY(add_entry(plan, request, name, lengths[l], "method", l == 0, error));
+    while (next_word(&rest, name, sizeof name)) TRY(add_word(plan, request, name, lengths[l], l == 0, error));
   }
   if (plan->entry_count == 0) RAISE(error, ALIBI_INVALID, "--methods: expected at least one method, found none");
   if (request->settings.rival_length > 0) {

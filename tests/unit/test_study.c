@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "position/position.h"
 #include "study/answer.h"
 #include "study/schedule.h"
 
@@ -137,12 +138,50 @@ static void steps_fill_the_minutes(void **unused)
   assert_non_null(strstr(error.message, "--minutes"));
 }
 
+static study_request asking_for(const char *methods)
+{
+  study_request q = {.methods = methods, .extend = "none", .train_lengths = "64", .test_lengths = "64,128"};
+  field_init(study_fields(), &q.settings);
+  alibi_model_config_init(&q.model);
+  alibi_train_options_init(&q.train);
+  return q;
+}
+
+/* Every method once, whichever sets name it; a method that is asked for twice by itself is a slip. */
+static void sets_of_methods(void **unused)
+{
+  (void)unused;
+  static study_plan sets;
+  static const char *const known[] = {"all", "classic", "modern", "rope-family", "alibi-family"};
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    study_request q = asking_for(known[i]);
+    alibi_error error = {0};
+    sets = (study_plan){.entry_count = 0};
+    if (study_plan_make(&q, &sets, &error) != ALIBI_OK) fail_msg("%s: %s", known[i], error.message);
+    assert_true(sets.entry_count >= 5);
+    if (i == 0) assert_int_equal(sets.entry_count, position_method_count());
+    study_plan_free(&sets);
+  }
+  study_request q = asking_for("rope-family,classic,alibi");
+  alibi_error error = {0};
+  sets = (study_plan){.entry_count = 0};
+  assert_int_equal(study_plan_make(&q, &sets, &error), ALIBI_INVALID); /* alibi is in the set */
+  assert_non_null(strstr(error.message, "'alibi' stands there twice"));
+  study_plan_free(&sets);
+  q = asking_for("rope-family,classic");
+  sets = (study_plan){.entry_count = 0};
+  assert_int_equal(study_plan_make(&q, &sets, &error), ALIBI_OK);
+  for (size_t i = 0; i < sets.entry_count; i++)
+    for (size_t j = 0; j < i; j++) assert_string_not_equal(sets.entries[i].label, sets.entries[j].label);
+  study_plan_free(&sets);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(flat_worse_and_unable),          cmocka_unit_test(level_methods_are_named_together),
       cmocka_unit_test(what_is_not_finite_is_not_flat), cmocka_unit_test(rival_is_asked_at_its_own_length),
-      cmocka_unit_test(steps_fill_the_minutes),
+      cmocka_unit_test(steps_fill_the_minutes),         cmocka_unit_test(sets_of_methods),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
