@@ -160,7 +160,7 @@ static double difference(subject *s, float *value, double step)
 static void check_parameter(subject *s, size_t which, const float *grads)
 {
   double largest = 0;
-  char what[64];
+  char what[128];
   for (size_t k = 0; k < s->sizes[which]; k++) largest = fmax(largest, fabs(grads[k] - 0.5));
   for (size_t k = 0; k < s->sizes[which]; k += s->sizes[which] / 31 + 1) {
     double found = grads[k] - 0.5, tolerance = 1e-4 * largest + 1e-6, expected = 0;
