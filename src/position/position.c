@@ -173,11 +173,24 @@ done:
   return result;
 }
 
+/* What helps where positions end: "; a larger scale_base moves the end". */
+static void write_advice(const position_method *method, char *text, size_t size)
+{
+  char names[512];
+  bool rows = false;
+  text[0] = '\0';
+  for (size_t i = 0; i < POSITION_EXTENSION_COUNT; i++)
+    rows |= position_extends(position_extension_registry[i], method) && position_extension_registry[i]->row;
+  position_extension_names(method->name, names, sizeof names);
+  if (rows) snprintf(text, size, "; extensions give later positions a row: %s (--beyond)", names);
+  else if (method->further) snprintf(text, size, "; %s moves the end", method->further);
+}
+
 static status check_request(const position_method *method, const position_request *request, alibi_error *error)
 {
   status result = ALIBI_OK;
   const position_shape *shape = &request->shape;
-  char what[64 + FIELD_TEXT_SIZE];
+  char what[64 + FIELD_TEXT_SIZE], advice[640];
   snprintf(what, sizeof what, "position method '%s'", method->name);
   if (shape->heads == 0 || shape->head_size == 0 || shape->width == 0 || shape->train_length == 0)
     RAISE(error, ALIBI_INVALID,
@@ -189,10 +202,12 @@ static status check_request(const position_method *method, const position_reques
   TRY(field_check(method->fields, request->options, what, error));
   if (method->check) TRY(method->check(shape, request->options, error));
   size_t limit = position_method_limit(method, shape, request->options, request->extension);
-  if (request->length > limit)
-    RAISE(error, ALIBI_INVALID, "%s: position %zu does not exist: %s %zu positions (a length of %zu was asked for)",
+  if (request->length > limit) {
+    write_advice(method, advice, sizeof advice);
+    RAISE(error, ALIBI_INVALID, "%s: position %zu does not exist: %s %zu positions (a length of %zu was asked for)%s",
           what, limit, limit == shape->train_length ? "the model was trained with" : "the method has", limit,
-          request->length);
+          request->length, advice);
+  }
   TRY(check_parameters(method, request, error));
   if (request->extension) TRY(position_extension_check(method, request, error));
 done:

@@ -97,6 +97,7 @@ typedef struct position_method {
   /* Everything below but layout and fill may be NULL. */
   status (*check)(const position_shape *shape, const void *options, alibi_error *error);
   size_t (*limit)(const position_shape *shape, const void *options); /* positions that exist; absent: no end */
+  const char *further; /* what a user may do to move that end: "a larger scale_base"; NULL: nothing */
   size_t (*parameters)(const position_shape *shape, const void *options, position_parameter *list);
   /* Initial value of element `index` of parameter `which`; `normal` is a standard normal deviate for it. */
   float (*initial)(const position_shape *shape, const void *options, size_t which, size_t index, double normal);

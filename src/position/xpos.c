@@ -1,11 +1,11 @@
 /* xPos: RoPE whose pairs also fade with the distance, the fast ones first: zeta_p = (2p + 0.4 r) / (1.4 r), queries are multiplied
- * by zeta_p^(pos/512), keys by zeta_p^(-pos/512), so that a score holds zeta_p^((i-j)/512).  Sun et al., "A length-extrapolatable
- * transformer", ACL 2023.
+ * by zeta_p^(pos/B), keys by zeta_p^(-pos/B), so that a score holds zeta_p^((i-j)/B); B: scale_base.  Sun et al., "A
+ * length-extrapolatable transformer", ACL 2023.
  *
- * Counted from 0 the factor of a key leaves the range of fp32 at position 36000.  Positions are therefore counted from a centre C:
- * zeta_p^(+-(pos - C)/512) is the same score, and every factor lies within 2^-100 .. 2^100 up to position 2C, where positions end
- * (with 512: 56657 of them).  That leaves 2^27 to the values themselves and to sums of them.  Products of a far query and key that
- * fall below the range are 0, as they should be. */
+ * Counted from 0 the factor of a key leaves the range of fp32 (with B = 512 at position 36000).  Positions are therefore counted
+ * from a centre C: zeta_p^(+-(pos - C)/B) is the same score, and every factor lies within 2^-100 .. 2^100 up to position 2C,
+ * where positions end (with B = 512: 56657 of them).  That leaves 2^27 to the values themselves and to sums of them.  Products
+ * of a far query and key that fall below the range are 0, as they should be. */
 #include <math.h>
 #include <stddef.h>
 
@@ -91,14 +91,15 @@ static double angle(const position_request *request, bool key, size_t pair, size
 
 const position_method position_method_xpos = {
     .name = "xpos",
-    .title = "xPos: rotary positions that fade with the distance (up to position 56656)",
-    .formula = "RoPE; q times zeta_p^(pos/512), k times zeta_p^(-pos/512)",
+    .title = "xPos: rotary positions that fade with the distance, up to an end",
+    .formula = "RoPE; q times zeta_p^(pos/scale_base), k times zeta_p^(-pos/scale_base)",
     .source = "Sun et al., ACL 2023",
     .relative = true,
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(xpos_options),
     .check = check,
     .limit = limit,
+    .further = "a larger scale_base",
     .layout = layout,
     .fill = fill,
     .angle = angle,

@@ -119,7 +119,7 @@ static void learned_ends_where_training_ended(void **unused)
   assert_memory_equal(tables.plan.embedding, table, sizeof table);
   request.length = 128;
   refused("position method 'learned': position 64 does not exist: the model was trained with 64 positions "
-          "(a length of 128 was asked for)");
+          "(a length of 128 was asked for); extensions give later positions a row: clamp, wrap (--beyond)");
 }
 
 static void fill_follows_the_parameters(void **unused)

@@ -437,7 +437,8 @@ static void xpos_fades_with_the_distance(void **unused)
   for (size_t i = 0; i < request.length * 8; i++) /* 2^-100 .. 2^100: normal numbers, with room above for the values */
     assert_true(fabsf(plan->cosine[i]) < 0x1.1p100f && fabsf(plan->key_cosine[i]) < 0x1.1p100f);
   request.length++;
-  refused("position 56657 does not exist: the method has 56657 positions");
+  refused("position 56657 does not exist: the method has 56657 positions (a length of 56658 was asked for); a larger scale_base "
+          "moves the end");
   set(method->fields, method_options.bytes, "scale_base", 1024);
   prepare();
 }
