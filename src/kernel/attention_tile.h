@@ -300,14 +300,18 @@ INLINE score_row score_row_of(const score_kind kind, const attention_head *h, co
   return s;
 }
 
-/* A table ends with the distances that are seen. */
-INLINE vf table_at(const bool whole, const score_row *row, const float *entry, size_t v)
+/* A table ends with the distances that are seen.  Not inlined: with it there would be 32 copies in a function. */
+static __attribute__((noinline)) vf table_end(const score_row *row, const float *entry, size_t v)
 {
-  if (whole) return vf_load(entry + v);
   if (v >= row->from) return vf_load_part(entry + v, part(row->to, v));
   float few[LANES] = {0};
   for (size_t l = row->from - v; l < LANES && v + l < row->to; l++) few[l] = entry[v + l];
   return vf_load(few);
+}
+
+INLINE vf table_at(const bool whole, const score_row *row, const float *entry, size_t v)
+{
+  return whole ? vf_load(entry + v) : table_end(row, entry, v);
 }
 
 INLINE vf score_at(const score_kind kind, const bool whole, const score_row *row, vf product, size_t v)

@@ -131,6 +131,13 @@ INLINE vf vf_from_doubles(const double *x, double shift)
   __m128 low = _mm_cvtpd_ps(_mm_add_pd(_mm_loadu_pd(x), by));
   return (vf)_mm_movelh_ps(low, _mm_cvtpd_ps(_mm_add_pd(_mm_loadu_pd(x + LANES / 2), by)));
 }
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+INLINE vf vf_from_doubles(const double *x, double shift)
+{
+  float64x2_t by = vdupq_n_f64(shift);
+  float32x2_t low = vcvt_f32_f64(vaddq_f64(vld1q_f64(x), by));
+  return (vf)vcvt_high_f32_f64(low, vaddq_f64(vld1q_f64(x + LANES / 2), by));
+}
 #else
 INLINE vf vf_from_doubles(const double *x, double shift)
 {
