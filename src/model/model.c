@@ -136,7 +136,10 @@ void model_unpack(alibi_model *model)
 static double largest(const float *x, size_t count)
 {
   double most = 0;
-  for (size_t i = 0; i < count; i++) most = fmax(most, fabs(x[i]));
+  for (size_t i = 0; i < count; i++) { /* not fmax, on which gcc 12 for ARM breaks */
+    double size = fabs((double)x[i]);
+    if (size > most) most = size;
+  }
   return most;
 }
 
@@ -154,7 +157,7 @@ static void limit_scores(const model_pass *pass, block_cache *cache)
 {
   const alibi_model_config *c = &pass->model->config;
   size_t d = (size_t)c->head_size, kv_heads = (size_t)c->kv_heads;
-  double scale = fabs((double)pass->position.plan.score_scale) * sqrt((double)d) * (1 + 1e-5);
+  double scale = sqrt((double)d) * (1 + 1e-5);
   for (size_t l = 0; c->qk_norm && l < cache->lists; l++) {
     const block_parameters *b = &pass->model->parameters.blocks[l / kv_heads];
     cache->score_limit[l] = scale * largest(b->query_norm_gain, d) * largest(b->key_norm_gain, d) *
