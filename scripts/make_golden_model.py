@@ -16,9 +16,9 @@ torch.set_default_dtype(torch.float64)
 VOCABULARY, SEQUENCES, LENGTH = 37, (40, 70), 80  # LENGTH: the declared length
 LEARNED_BIASES = {  # parameters, and whether the layers share them
     "alibi-learned": [("log_slopes", False)],
-    "bam": [("log_scale", False), ("exponent", False)],
-    "kerple-log": [("p", True), ("a", True)],
-    "kerple-power": [("a", True), ("p", True)],
+    "bam": [("log_scale", False), ("exponent_raw", False)],
+    "kerple-log": [("p_raw", True), ("a_raw", True)],
+    "kerple-power": [("a_raw", True), ("p_raw", True)],
 }
 ROTARY = ("rope", "p-rope", "rope-window", "scale-invariant", "xpos")
 
@@ -74,8 +74,8 @@ class Decoder:
             self.add("position.input_weight", 1, 32)
             self.add("position.input_bias", 1, 32)
             self.add("position.output_weight", self.heads, 32)
-            self.add("position.log_scale", 1, 1)
-            self.add("position.threshold", 1, 1)
+            self.add("position.distance_scale", 1, 1)
+            self.add("position.threshold_scale", 1, 1)
         for name, shared in LEARNED_BIASES.get(self.position, ()):
             self.add("position." + name, 1 if shared else self.layers, self.heads)
         if self.position == "fox":
@@ -130,8 +130,8 @@ class Decoder:
         return value[min(block, len(value) - 1)][:, None, None]
 
     def fire_bias(self, distance):
-        c = self.values["position.log_scale"].abs()
-        most = (self.values["position.threshold"] * self.options.get("threshold", self.train_length / 4)).abs()
+        c = self.values["position.distance_scale"].abs()
+        most = (self.values["position.threshold_scale"] * self.options.get("threshold", self.train_length / 4)).abs()
         far = torch.maximum(distance[:, :1].double(), most)  # the first key's distance is the query's position
         x = torch.log(c * distance.clamp(min=0) + 1) / torch.log(c * far + 1)
         inner = x[..., None] * self.values["position.input_weight"][0] + self.values["position.input_bias"][0]
@@ -148,14 +148,14 @@ class Decoder:
         if self.position == "nape":
             return -self.nape_slopes()[:, None, None] * t
         if self.position == "bam":
-            exponent = 2 / (1 + torch.exp(-self.learned_bias("exponent", block)))
+            exponent = 2 / (1 + torch.exp(-self.learned_bias("exponent_raw", block)))
             return -self.learned_bias("log_scale", block).exp() * (t + 1e-5) ** exponent
         if self.position in ("kerple-log", "kerple-power"):
-            a = 0.01 + torch.log(1 + self.learned_bias("a", block).exp())
+            a = 0.01 + torch.log(1 + self.learned_bias("a_raw", block).exp())
             if self.position == "kerple-power":
-                p = 0.01 + 1.99 / (1 + torch.exp(-self.learned_bias("p", block)))
+                p = 0.01 + 1.99 / (1 + torch.exp(-self.learned_bias("p_raw", block)))
                 return -a * torch.where(t > 0, t.clamp(min=1) ** p, 0)
-            return -(0.01 + torch.log(1 + self.learned_bias("p", block).exp())) * torch.log(1 + a * t)
+            return -(0.01 + torch.log(1 + self.learned_bias("p_raw", block).exp())) * torch.log(1 + a * t)
         if self.position == "sandwich":
             d = self.options.get("dimension", 128)
             w = 10000 ** (-2 * torch.arange(1, d // 2 + 1, dtype=torch.float64) / d)

@@ -31,7 +31,7 @@ static size_t parameters(const position_shape *shape, const void *options, posit
   (void)options;
   list[SCALE] = list[EXPONENT] = (position_parameter){.rows = shape->layers, .columns = shape->heads, .decay = false};
   snprintf(list[SCALE].name, sizeof list[SCALE].name, "position.log_scale");
-  snprintf(list[EXPONENT].name, sizeof list[EXPONENT].name, "position.exponent");
+  snprintf(list[EXPONENT].name, sizeof list[EXPONENT].name, "position.exponent_raw");
   return BAM_PARAMETERS;
 }
 

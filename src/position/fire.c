@@ -19,7 +19,7 @@
 #include "position/position.h"
 
 enum { UNITS = 32, LINES = UNITS + 1 };
-enum { INPUT_WEIGHT, INPUT_BIAS, OUTPUT_WEIGHT, LOG_SCALE, THRESHOLD, PARAMETERS };
+enum { INPUT_WEIGHT, INPUT_BIAS, OUTPUT_WEIGHT, DISTANCE_SCALE, THRESHOLD_SCALE, PARAMETERS };
 
 typedef struct fire_options {
   int64_t threshold;
@@ -40,14 +40,15 @@ static const field fields[] = {
 static size_t parameters(const position_shape *shape, const void *options, position_parameter *list)
 {
   static const char *const names[PARAMETERS] = {"position.input_weight", "position.input_bias",
-                                                "position.output_weight", "position.log_scale", "position.threshold"};
+                                                "position.output_weight", "position.distance_scale",
+                                                "position.threshold_scale"};
   (void)options;
   for (size_t i = 0; i < PARAMETERS; i++) {
     list[i] = (position_parameter){.rows = 1, .columns = UNITS, .decay = false};
     snprintf(list[i].name, sizeof list[i].name, "%s", names[i]);
   }
   list[OUTPUT_WEIGHT].rows = shape->heads;
-  list[LOG_SCALE].columns = list[THRESHOLD].columns = 1;
+  list[DISTANCE_SCALE].columns = list[THRESHOLD_SCALE].columns = 1;
   return PARAMETERS;
 }
 
@@ -56,8 +57,8 @@ static float initial(const position_shape *shape, const void *options, size_t wh
 {
   (void)shape, (void)options, (void)index;
   double uniform = erf(normal / sqrt(2.0));
-  if (which == LOG_SCALE) return 0.1f;
-  if (which == THRESHOLD) return 1;
+  if (which == DISTANCE_SCALE) return 0.1f;
+  if (which == THRESHOLD_SCALE) return 1;
   return (float)(which == OUTPUT_WEIGHT ? uniform / sqrt(UNITS) : uniform);
 }
 
@@ -66,7 +67,7 @@ static const double least_scale = 1e-6;
 
 static double scale_of(const position_request *request)
 {
-  double c = fabs((double)request->parameters[LOG_SCALE][0]);
+  double c = fabs((double)request->parameters[DISTANCE_SCALE][0]);
   return c < least_scale ? least_scale : c;
 }
 
@@ -79,7 +80,7 @@ static double base_threshold(const position_request *request)
 /* |L_m L0|; 1 serves as well as less: it only matters to query 0, whose one distance is 0. */
 static double threshold_of(const position_request *request)
 {
-  double threshold = fabs(request->parameters[THRESHOLD][0] * base_threshold(request));
+  double threshold = fabs(request->parameters[THRESHOLD_SCALE][0] * base_threshold(request));
   return threshold < 1 ? 1 : threshold;
 }
 
@@ -412,11 +413,11 @@ static void backward(const position_request *request, const position_plan *plan,
     parameter_grads[INPUT_WEIGHT][u] += (float)dw1[u];
     parameter_grads[INPUT_BIAS][u] += (float)db1[u];
   }
-  double c = request->parameters[LOG_SCALE][0], longer = request->parameters[THRESHOLD][0];
+  double c = request->parameters[DISTANCE_SCALE][0], longer = request->parameters[THRESHOLD_SCALE][0];
   /* x falls with the threshold m by x |c| / ((|c| m + 1) ln(|c| m + 1)) */
   double fall = f->scale / ((f->scale * f->threshold + 1) * (double)f->threshold_log);
-  if (!(fabs(c) < least_scale)) parameter_grads[LOG_SCALE][0] += (float)(c < 0 ? -scale : scale);
-  parameter_grads[THRESHOLD][0] -= (float)(threshold * fall * base_threshold(request) * (longer < 0 ? -1 : 1));
+  if (!(fabs(c) < least_scale)) parameter_grads[DISTANCE_SCALE][0] += (float)(c < 0 ? -scale : scale);
+  parameter_grads[THRESHOLD_SCALE][0] -= (float)(threshold * fall * base_threshold(request) * (longer < 0 ? -1 : 1));
   clear(f);
 }
 
@@ -426,7 +427,7 @@ static double bias(const position_request *request, size_t layer, size_t head, s
 {
   (void)layer;
   const float *const *p = request->parameters;
-  double c = fabs((double)p[LOG_SCALE][0]), most = fabs(p[THRESHOLD][0] * base_threshold(request)), sum_of_units = 0;
+  double c = fabs((double)p[DISTANCE_SCALE][0]), most = fabs(p[THRESHOLD_SCALE][0] * base_threshold(request)), sum_of_units = 0;
   double x = i == j ? 0 : log1p(c * (double)(i - j)) / log1p(c * fmax((double)i, most));
   for (size_t u = 0; u < UNITS; u++)
     sum_of_units += p[OUTPUT_WEIGHT][head * UNITS + u] * fmax((double)p[INPUT_WEIGHT][u] * x + p[INPUT_BIAS][u], 0);

@@ -16,8 +16,8 @@ static size_t parameters(const position_shape *shape, const void *options, posit
 {
   (void)options;
   list[STRENGTH] = list[RATE] = (position_parameter){.rows = 1, .columns = shape->heads, .decay = false};
-  snprintf(list[STRENGTH].name, sizeof list[STRENGTH].name, "position.p");
-  snprintf(list[RATE].name, sizeof list[RATE].name, "position.a");
+  snprintf(list[STRENGTH].name, sizeof list[STRENGTH].name, "position.p_raw");
+  snprintf(list[RATE].name, sizeof list[RATE].name, "position.a_raw");
   return KERPLE_PARAMETERS;
 }
 

@@ -15,8 +15,8 @@ static size_t parameters(const position_shape *shape, const void *options, posit
 {
   (void)options;
   list[SCALE] = list[EXPONENT] = (position_parameter){.rows = 1, .columns = shape->heads, .decay = false};
-  snprintf(list[SCALE].name, sizeof list[SCALE].name, "position.a");
-  snprintf(list[EXPONENT].name, sizeof list[EXPONENT].name, "position.p");
+  snprintf(list[SCALE].name, sizeof list[SCALE].name, "position.a_raw");
+  snprintf(list[EXPONENT].name, sizeof list[EXPONENT].name, "position.p_raw");
   return KERPLE_PARAMETERS;
 }
 

@@ -79,6 +79,7 @@ static void initial_values_are_modest(void **unused)
     if (s.parameter_count > 0) s.method->parameters(&s.request.shape, s.request.options, list);
     for (size_t i = 0; i < s.parameter_count; i++) {
       assert_true(strncmp(list[i].name, "position.", 9) == 0);
+      assert_null(field_find(s.method->fields, list[i].name + 9)); /* a setting is another thing than what is learned */
       for (size_t k = 0; k < s.sizes[i]; k++)
         for (int side = -1; side <= 1; side++)
           assert_true(fabsf(s.method->initial(&s.request.shape, s.request.options, i, k, 5.0 * side)) <= 10);

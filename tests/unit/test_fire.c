@@ -182,6 +182,8 @@ static void kinks_at_odd_places(void **unused)
 static void initial_values_are_those_of_the_paper(void **unused)
 {
   (void)unused;
+  static const char *const names[PARAMETERS] = {"position.input_weight", "position.input_bias", "position.output_weight",
+                                                "position.distance_scale", "position.threshold_scale"}; /* files store them */
   subject s;
   open_subject(&s, 8, 1, 0.1f, 1);
   position_parameter list[POSITION_MAX_PARAMETERS];
@@ -189,6 +191,7 @@ static void initial_values_are_those_of_the_paper(void **unused)
   for (size_t i = 0; i < PARAMETERS; i++) {
     double bound = i == W2 ? 1 / sqrt(UNITS) : 1, sum = 0, squares = 0;
     enum { DRAWS = 4000 };
+    assert_string_equal(list[i].name, names[i]);
     assert_int_equal(list[i].rows * list[i].columns, sizes[i]);
     assert_false(list[i].decay);
     for (size_t k = 0; k < DRAWS; k++) {

@@ -217,6 +217,25 @@ static void learned_ones_begin_as_alibi(void **unused)
   }
 }
 
+/* Files store them.  What a smooth function makes of a parameter is not what its name may say. */
+static void parameters_have_their_names(void **unused)
+{
+  (void)unused;
+  static const struct {
+    const char *method, *names[2];
+  } known[] = {{"alibi-learned", {"position.log_slopes", NULL}},
+               {"bam", {"position.log_scale", "position.exponent_raw"}},
+               {"kerple-log", {"position.p_raw", "position.a_raw"}},
+               {"kerple-power", {"position.a_raw", "position.p_raw"}}};
+  for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
+    position_parameter list[POSITION_MAX_PARAMETERS];
+    use(known[k].method, 4);
+    size_t count = method->parameters(&request.shape, request.options, list);
+    assert_int_equal(count, known[k].names[1] ? 2 : 1);
+    for (size_t i = 0; i < count; i++) assert_string_equal(list[i].name, known[k].names[i]);
+  }
+}
+
 /* Uniform where the deviate is normal: quartiles go to quartiles. */
 static void kerple_begins_uniform(void **unused)
 {
@@ -311,6 +330,7 @@ int main(void)
       cmocka_unit_test_teardown(scale_invariant_leaves_near_keys_alone, teardown),
       cmocka_unit_test_teardown(logarithmic_alibi_may_have_a_floor, teardown),
       cmocka_unit_test_teardown(learned_ones_begin_as_alibi, teardown),
+      cmocka_unit_test_teardown(parameters_have_their_names, teardown),
       cmocka_unit_test_teardown(kerple_begins_uniform, teardown),
       cmocka_unit_test_teardown(nape_has_flat_heads_among_the_others, teardown),
       cmocka_unit_test_teardown(alibi_takes_slopes_of_its_caller, teardown),
