@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { ALIBI_NAME_SIZE = 64, ALIBI_POSITION_OPTIONS_SIZE = 256, ALIBI_EXTENSION_OPTIONS_SIZE = 2048 };
+enum { ALIBI_NAME_SIZE = 64, ALIBI_POSITION_OPTIONS_SIZE = 2048, ALIBI_EXTENSION_OPTIONS_SIZE = 2048 };
 
 typedef enum alibi_norm { ALIBI_NORM_LAYER = 0, ALIBI_NORM_RMS } alibi_norm;
 typedef enum alibi_activation { ALIBI_GELU_ERF = 0, ALIBI_GELU_TANH } alibi_activation;

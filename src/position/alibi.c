@@ -6,7 +6,7 @@
 #include "position/position.h"
 #include "position/slopes.h"
 
-enum { LIST_SIZE = 208 }; /* as long as an option's text and the settings of a method may be */
+enum { LIST_SIZE = 2000 }; /* bytes: 128 slopes of 14 characters */
 
 typedef struct alibi_options {
   slope_settings rule;
@@ -22,11 +22,29 @@ static const field fields[] = {
      .help = "other slopes than by the rule: one number a head, with commas"},
 };
 
+/* Slopes of the caller leave nothing for a rule to say. */
+static status check_alone(const alibi_options *alibi, alibi_error *error)
+{
+  field_table table = FIELD_TABLE(fields);
+  alibi_options initial;
+  field_init(table, &initial);
+  for (size_t i = 0; i < table.count; i++) {
+    const field *f = &table.fields[i];
+    if (f->kind != FIELD_TEXT && !field_equal(f, &initial, alibi))
+      return fail(error, ALIBI_INVALID, "position method 'alibi': expected slopes or %s, found both", f->name);
+  }
+  return ALIBI_OK;
+}
+
 static status check(const position_shape *shape, const void *options, alibi_error *error)
 {
   const alibi_options *alibi = options;
-  status result = slope_check_heads("alibi", shape, error);
-  if (result == ALIBI_OK && alibi->slopes[0]) result = slope_check_list("alibi", alibi->slopes, shape->heads, error);
+  status result = ALIBI_OK;
+  TRY(slope_check_heads("alibi", shape, error));
+  if (!alibi->slopes[0]) goto done;
+  TRY(check_alone(alibi, error));
+  TRY(slope_check_list("alibi", alibi->slopes, shape->heads, error));
+done:
   return result;
 }
 

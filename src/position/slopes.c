@@ -74,7 +74,7 @@ status slope_check_list(const char *method, const char *list, size_t heads, alib
     double slope;
     rest = read_one(rest, &slope);
     if (!rest)
-      return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected numbers with commas between them, found '%s'",
+      return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected numbers with commas between them, found '%.200s'",
                   method, list);
     if (!(slope >= 0 && slope <= MOST))
       return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected numbers from 0 to %g, found %g", method,

@@ -313,12 +313,41 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
   }
   set("slopes", "0,0,0,0");
   refused("position method 'alibi': slopes: expected one above 0, found none (the method is 'none')");
-  char list[4 * 32 + 1] = "";
-  for (int h = 0; h < 32; h++) snprintf(list + strlen(list), sizeof list - strlen(list), "%s.%02d", h ? "," : "", h + 1);
-  use("alibi", 32);
-  set("slopes", list);
+}
+
+/* Slopes of real models, with their digits. */
+static void there_is_room_for_many_slopes(void **unused)
+{
+  (void)unused;
+  static const size_t heads[] = {32, 71, MOST_HEADS};
+  for (size_t k = 0; k < 3; k++) {
+    char list[16 * MOST_HEADS] = "";
+    for (size_t h = 0; h < heads[k]; h++)
+      snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.10f", h ? ", " : "", exp2(-8.0 * (double)(h + 1) / 128));
+    use("alibi", heads[k]);
+    set("slopes", list);
+    prepare();
+    for (size_t h = 0; h < heads[k]; h++) near("slope", tables.plan.slopes[h], exp2(-8.0 * (double)(h + 1) / 128));
+  }
+}
+
+static void slopes_and_a_rule_are_not_both_taken(void **unused)
+{
+  (void)unused;
+  use("alibi", 2);
+  set("slopes", "0.5,0.25");
+  set("slope_rule", "geometric");
+  refused("position method 'alibi': expected slopes or slope_rule, found both");
+  set("slope_rule", "interleaved");
+  set("max_bias", "4");
+  refused("position method 'alibi': expected slopes or max_bias, found both");
+  set("slopes", "");
   prepare();
-  for (int h = 0; h < 32; h++) near("slope", tables.plan.slopes[h], (h + 1) / 100.0);
+  assert_true(tables.plan.slopes[1] == 0x1p-4f);
+  set("max_bias", "8"); /* what a file says of a model with slopes of its own */
+  set("slopes", "0.5,0.25");
+  prepare();
+  assert_true(tables.plan.slopes[1] == 0.25f);
 }
 
 int main(void)
@@ -334,6 +363,8 @@ int main(void)
       cmocka_unit_test_teardown(kerple_begins_uniform, teardown),
       cmocka_unit_test_teardown(nape_has_flat_heads_among_the_others, teardown),
       cmocka_unit_test_teardown(alibi_takes_slopes_of_its_caller, teardown),
+      cmocka_unit_test_teardown(there_is_room_for_many_slopes, teardown),
+      cmocka_unit_test_teardown(slopes_and_a_rule_are_not_both_taken, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
