@@ -1,4 +1,4 @@
-/* op/team.h - sharing the items of an operation among a team of threads: the one place where this room meets OpenMP. */
+/* op/team.h - sharing the items of an operation among a team of threads: the one place where the library meets OpenMP. */
 #ifndef OP_TEAM_H
 #define OP_TEAM_H
 
@@ -12,6 +12,12 @@
 static inline int op_threads(const alibi_context *context, size_t items, double operations)
 {
   return items <= 1 || operations < context->worth_a_team ? 1 : context->threads;
+}
+
+/* Tells apart the threads that run at the same time, from 0. */
+static inline size_t op_worker(void)
+{
+  return (size_t)omp_get_thread_num();
 }
 
 #define OP_PRAGMA(text) _Pragma(#text)
@@ -32,7 +38,7 @@ static inline int op_threads(const alibi_context *context, size_t items, double 
     } else {                                                                                                  \
       OP_PRAGMA(omp parallel for num_threads(team_) schedule(kind))                                           \
       for (size_t item = 0; item < items_; item++) {                                                          \
-        const size_t worker = (size_t)omp_get_thread_num();                                                   \
+        const size_t worker = op_worker();                                                                    \
         (void)worker;                                                                                         \
         __VA_ARGS__                                                                                           \
       }                                                                                                       \

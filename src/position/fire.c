@@ -9,13 +9,13 @@
  * a row of that table.  For the same reason the gradients of all parameters follow from a few sums for each head and line.
  * Threads bring their pieces of these sums in any order, so they are added as whole numbers, whose sum has no order. */
 #include <math.h>
-#include <omp.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "op/team.h"
 #include "position/position.h"
 
 enum { UNITS = 32, LINES = UNITS + 1 };
@@ -238,7 +238,7 @@ static void gather(void *user, int head, int64_t query, int64_t key, int64_t cou
   fire_plan *f = user;
   row r = row_of(f, query, key);
   const line *lines = f->lines + (size_t)head * LINES;
-  gathered *to = f->sums + (size_t)(omp_get_thread_num() % SLOTS) * f->heads + (size_t)head;
+  gathered *to = f->sums + op_worker() % SLOTS * f->heads + (size_t)head;
   double flat[LINES], linear[LINES], scale = 0, threshold = 0, size = 0;
   size_t t = (size_t)(query - key), n = 0, first = line_at(f, &r, t), s = first;
   while (n < (size_t)count) {
