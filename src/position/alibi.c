@@ -2,6 +2,8 @@
  * Press, Smith, Lewis, "Train short, test long", ICLR 2022.  The bias is not multiplied by 1/sqrt(d).  Slopes follow a rule, or
  * are the caller's own. */
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "position/position.h"
 #include "position/slopes.h"
@@ -56,27 +58,29 @@ static double trained_slope(const position_request *request, size_t set, size_t 
   return slope_by_settings(&options->rule, head, request->shape.heads);
 }
 
-static double slope(const position_request *request, size_t head)
-{
-  return trained_slope(request, 0, head) * position_slope_factor(request, trained_slope, 0, head);
-}
-
 static void layout(const position_request *request, position_plan *plan, arena *a)
 {
-  plan->bias = BIAS_SLOPE;
-  plan->slopes = arena_floats(a, request->shape.heads);
+  slope_layout(request, 1, plan, a);
 }
 
 static void fill(const position_request *request, position_plan *plan)
 {
-  float *slopes = (float *)plan->slopes;
-  for (size_t h = 0; h < request->shape.heads; h++) slopes[h] = (float)slope(request, h);
+  slope_fill(request, trained_slope, plan);
+}
+
+static double slope_of_formula(const position_request *request, size_t set, size_t head)
+{
+  (void)set;
+  const alibi_options *options = request->options;
+  const char *own = options->slopes;
+  if (!own[0]) return slope_by_definition(&options->rule, head, request->shape.heads);
+  for (size_t h = 0; h < head; h++) own = strchr(own, ',') + 1;
+  return strtod(own, NULL);
 }
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
-  (void)layer;
-  return -slope(request, head) * (double)(i - j);
+  return -slope_extended(request, slope_of_formula, layer, head) * (double)(i - j);
 }
 
 const position_method position_method_alibi = {

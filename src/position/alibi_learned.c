@@ -35,44 +35,41 @@ static float initial(const position_shape *shape, const void *options, size_t wh
   return (float)log(slope_by_settings(&own->start, index % shape->heads, shape->heads));
 }
 
-static void layout(const position_request *request, position_plan *plan, arena *a)
-{
-  plan->bias = BIAS_SLOPE;
-  plan->sets = request->shape.layers;
-  plan->slopes = arena_floats(a, size_mul(plan->sets, request->shape.heads));
-}
-
 static double trained_slope(const position_request *request, size_t layer, size_t head)
 {
   return exp(request->parameters[0][layer * request->shape.heads + head]);
 }
 
-/* Extensions multiply: the derivative by ln m is the slope itself in any case. */
-static double slope(const position_request *request, size_t layer, size_t head)
+static void layout(const position_request *request, position_plan *plan, arena *a)
 {
-  return trained_slope(request, layer, head) * position_slope_factor(request, trained_slope, layer, head);
+  slope_layout(request, request->shape.layers, plan, a);
 }
 
 static void fill(const position_request *request, position_plan *plan)
 {
-  size_t heads = request->shape.heads;
-  float *slopes = (float *)plan->slopes;
-  for (size_t l = 0; l < plan->sets; l++)
-    for (size_t h = 0; h < heads; h++) slopes[l * heads + h] = (float)slope(request, l, h);
+  slope_fill(request, trained_slope, plan);
 }
 
+/* Extensions multiply: the derivative by ln m is the slope itself in any case. */
 static void backward(const position_request *request, const position_plan *plan, const position_plan_grad *grad,
                      float *const *parameter_grads)
 {
   size_t heads = request->shape.heads;
   for (size_t l = 0; l < plan->sets; l++)
     for (size_t h = 0; h < heads; h++)
-      parameter_grads[0][l * heads + h] += (float)(grad->slopes[l * heads + h] * slope(request, l, h));
+      parameter_grads[0][l * heads + h] +=
+          (float)(grad->slopes[l * heads + h] * slope_extended(request, trained_slope, l, h));
+}
+
+static double slope_of_formula(const position_request *request, size_t layer, size_t head)
+{
+  const float *of_layer = request->parameters[0] + layer * request->shape.heads;
+  return exp((double)of_layer[head]);
 }
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
-  return -slope(request, layer, head) * (double)(i - j);
+  return -slope_extended(request, slope_of_formula, layer, head) * (double)(i - j);
 }
 
 const position_method position_method_alibi_learned = {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "position/distance_table.h"
 #include "position/position.h"
 #include "position/slopes.h"
 
@@ -39,8 +40,7 @@ static double bias_at(const position_request *request, size_t head, size_t t)
 
 static void layout(const position_request *request, position_plan *plan, arena *a)
 {
-  plan->bias = BIAS_DISTANCE;
-  plan->table = arena_floats(a, size_mul(request->shape.heads, request->length));
+  distance_layout(request, 1, plan, a);
 }
 
 static void fill(const position_request *request, position_plan *plan)
@@ -48,13 +48,15 @@ static void fill(const position_request *request, position_plan *plan)
   size_t length = request->length;
   float *table = (float *)plan->table;
   for (size_t h = 0; h < request->shape.heads; h++)
-    for (size_t t = 0; t < length; t++) table[(h + 1) * length - 1 - t] = (float)bias_at(request, h, t);
+    for (size_t t = 0; t < length; t++) table[distance_at(length, h, t)] = (float)bias_at(request, h, t);
 }
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
   (void)layer;
-  return bias_at(request, head, i - j);
+  const log_options *options = request->options;
+  double b = -slope_by_definition(&options->rule, head, request->shape.heads) * log(1 + (double)(i - j));
+  return options->clamp > 0 ? fmax(b, -options->clamp) : b;
 }
 
 const position_method position_method_alibi_log = {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "position/constrained.h"
+#include "position/distance_table.h"
 #include "position/position.h"
 #include "position/slopes.h"
 
@@ -60,9 +61,7 @@ static double bias_at(bam_curve c, size_t t)
 
 static void layout(const position_request *request, position_plan *plan, arena *a)
 {
-  plan->bias = BIAS_DISTANCE;
-  plan->sets = request->shape.layers;
-  plan->table = arena_floats(a, size_mul(size_mul(plan->sets, request->shape.heads), request->length));
+  distance_layout(request, request->shape.layers, plan, a);
 }
 
 static void fill(const position_request *request, position_plan *plan)
@@ -71,7 +70,7 @@ static void fill(const position_request *request, position_plan *plan)
   float *table = (float *)plan->table;
   for (size_t row = 0; row < plan->sets * request->shape.heads; row++) {
     bam_curve c = curve_of(request, row);
-    for (size_t t = 0; t < length; t++) table[(row + 1) * length - 1 - t] = (float)bias_at(c, t);
+    for (size_t t = 0; t < length; t++) table[distance_at(length, row, t)] = (float)bias_at(c, t);
   }
 }
 
@@ -84,7 +83,7 @@ static void backward(const position_request *request, const position_plan *plan,
     bam_curve c = curve_of(request, row);
     double by_scale = 0, by_exponent = 0;
     for (size_t t = 0; t < length; t++) {
-      double g = grad->table[(row + 1) * length - 1 - t] * bias_at(c, t);
+      double g = grad->table[distance_at(length, row, t)] * bias_at(c, t);
       by_scale += g;
       by_exponent += g * log((double)t + SHIFT);
     }
@@ -95,7 +94,9 @@ static void backward(const position_request *request, const position_plan *plan,
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
-  return bias_at(curve_of(request, layer * request->shape.heads + head), i - j);
+  size_t row = layer * request->shape.heads + head;
+  double a = request->parameters[SCALE][row], b = 2 / (1 + exp(-(double)request->parameters[EXPONENT][row]));
+  return -exp(a) * pow((double)(i - j) + 1e-5, b);
 }
 
 const position_method position_method_bam = {

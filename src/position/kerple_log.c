@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "position/constrained.h"
+#include "position/distance_table.h"
 #include "position/position.h"
 
 enum { STRENGTH, RATE, KERPLE_PARAMETERS }; /* p, a */
@@ -36,8 +37,7 @@ static double value_of(const position_request *request, int which, size_t head)
 
 static void layout(const position_request *request, position_plan *plan, arena *a)
 {
-  plan->bias = BIAS_DISTANCE;
-  plan->table = arena_floats(a, size_mul(request->shape.heads, request->length));
+  distance_layout(request, 1, plan, a);
 }
 
 static void fill(const position_request *request, position_plan *plan)
@@ -46,7 +46,7 @@ static void fill(const position_request *request, position_plan *plan)
   float *table = (float *)plan->table;
   for (size_t h = 0; h < request->shape.heads; h++) {
     double p = value_of(request, STRENGTH, h), a = value_of(request, RATE, h);
-    for (size_t t = 0; t < length; t++) table[(h + 1) * length - 1 - t] = (float)(-p * log1p(a * (double)t));
+    for (size_t t = 0; t < length; t++) table[distance_at(length, h, t)] = (float)(-p * log1p(a * (double)t));
   }
 }
 
@@ -59,7 +59,7 @@ static void backward(const position_request *request, const position_plan *plan,
   for (size_t h = 0; h < request->shape.heads; h++) {
     double p = value_of(request, STRENGTH, h), a = value_of(request, RATE, h), by_p = 0, by_a = 0;
     for (size_t t = 0; t < length; t++) {
-      double g = grad->table[(h + 1) * length - 1 - t], distance = (double)t;
+      double g = grad->table[distance_at(length, h, t)], distance = (double)t;
       by_p -= g * log1p(a * distance);
       by_a -= g * p * distance / (1 + a * distance);
     }
@@ -71,7 +71,9 @@ static void backward(const position_request *request, const position_plan *plan,
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
   (void)layer;
-  return -value_of(request, STRENGTH, head) * log1p(value_of(request, RATE, head) * (double)(i - j));
+  double p = 0.01 + log(1 + exp((double)request->parameters[STRENGTH][head]));
+  double a = 0.01 + log(1 + exp((double)request->parameters[RATE][head]));
+  return -p * log(1 + a * (double)(i - j));
 }
 
 const position_method position_method_kerple_log = {

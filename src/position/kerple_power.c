@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "position/constrained.h"
+#include "position/distance_table.h"
 #include "position/position.h"
 
 enum { SCALE, EXPONENT, KERPLE_PARAMETERS }; /* a, p */
@@ -42,8 +43,7 @@ static double exponent_of(const position_request *request, size_t head)
 
 static void layout(const position_request *request, position_plan *plan, arena *a)
 {
-  plan->bias = BIAS_DISTANCE;
-  plan->table = arena_floats(a, size_mul(request->shape.heads, request->length));
+  distance_layout(request, 1, plan, a);
 }
 
 static void fill(const position_request *request, position_plan *plan)
@@ -52,7 +52,7 @@ static void fill(const position_request *request, position_plan *plan)
   float *table = (float *)plan->table;
   for (size_t h = 0; h < request->shape.heads; h++) {
     double a = scale_of(request, h), p = exponent_of(request, h);
-    for (size_t t = 0; t < length; t++) table[(h + 1) * length - 1 - t] = (float)(-a * pow((double)t, p));
+    for (size_t t = 0; t < length; t++) table[distance_at(length, h, t)] = (float)(-a * pow((double)t, p));
   }
 }
 
@@ -65,7 +65,7 @@ static void backward(const position_request *request, const position_plan *plan,
   for (size_t h = 0; h < request->shape.heads; h++) {
     double a = scale_of(request, h), p = exponent_of(request, h), by_a = 0, by_p = 0;
     for (size_t t = 1; t < length; t++) {
-      double g = grad->table[(h + 1) * length - 1 - t] * pow((double)t, p);
+      double g = grad->table[distance_at(length, h, t)] * pow((double)t, p);
       by_a -= g;
       by_p -= g * a * log((double)t);
     }
@@ -78,7 +78,9 @@ static void backward(const position_request *request, const position_plan *plan,
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
   (void)layer;
-  return -scale_of(request, head) * pow((double)(i - j), exponent_of(request, head));
+  double a = 0.01 + log(1 + exp((double)request->parameters[SCALE][head]));
+  double p = 0.01 + 1.99 / (1 + exp(-(double)request->parameters[EXPONENT][head]));
+  return -a * pow((double)(i - j), p);
 }
 
 const position_method position_method_kerple_power = {

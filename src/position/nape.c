@@ -45,27 +45,35 @@ static double trained_slope(const position_request *request, size_t set, size_t 
   return slope_by_settings(&options->rule, head - before, heads - flat_heads(options, heads));
 }
 
-static double slope(const position_request *request, size_t head)
-{
-  return trained_slope(request, 0, head) * position_slope_factor(request, trained_slope, 0, head);
-}
-
 static void layout(const position_request *request, position_plan *plan, arena *a)
 {
-  plan->bias = BIAS_SLOPE;
-  plan->slopes = arena_floats(a, request->shape.heads);
+  slope_layout(request, 1, plan, a);
 }
 
 static void fill(const position_request *request, position_plan *plan)
 {
-  float *slopes = (float *)plan->slopes;
-  for (size_t h = 0; h < request->shape.heads; h++) slopes[h] = (float)slope(request, h);
+  slope_fill(request, trained_slope, plan);
+}
+
+/* Walks the heads: one is flat where the sum of the shares reaches a whole number. */
+static double slope_of_formula(const position_request *request, size_t set, size_t head)
+{
+  (void)set;
+  const nape_options *options = request->options;
+  size_t flat = 0, sloped = 0, rank = 0;
+  bool own_flat = false;
+  for (size_t h = 0; h < request->shape.heads; h++) {
+    bool is_flat = options->share * ((double)h + 1) + 1e-6 >= (double)flat + 1;
+    if (h == head) rank = sloped, own_flat = is_flat;
+    flat += is_flat;
+    sloped += !is_flat;
+  }
+  return own_flat ? 0 : slope_by_definition(&options->rule, rank, sloped);
 }
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
-  (void)layer;
-  return -slope(request, head) * (double)(i - j);
+  return -slope_extended(request, slope_of_formula, layer, head) * (double)(i - j);
 }
 
 const position_method position_method_nape = {

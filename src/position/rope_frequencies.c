@@ -75,10 +75,19 @@ void rope_fill(const position_request *request, const rope_settings *settings, d
     }
 }
 
+/* The formula once more, from the settings on; what an extension makes of the frequencies is the extension's own. */
 double rope_angle(const position_request *request, const rope_settings *settings, double kept, size_t pair,
                   size_t position, double *magnitude)
 {
-  double w[ROPE_PAIRS_MAX];
-  *magnitude = rope_frequencies(request, settings, kept, w);
-  return (double)position * w[pair];
+  double r = floor(settings->fraction * (double)request->shape.head_size + 1e-6);
+  double frequency = pow(settings->base, -2 * (double)pair / r);
+  bool turns = (double)pair + 1 <= kept * r / 2 + 1e-6;
+  *magnitude = 1;
+  if (request->extension) {
+    double w[ROPE_PAIRS_MAX];
+    for (size_t p = 0; 2 * (double)p < r; p++) w[p] = pow(settings->base, -2 * (double)p / r);
+    *magnitude = request->extension->frequencies(request, (size_t)r, settings->base, w);
+    frequency = w[pair];
+  }
+  return turns ? (double)position * frequency : 0;
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "position/distance_table.h"
 #include "position/position.h"
 
 typedef struct sandwich_options {
@@ -47,8 +48,7 @@ static double scale_of(const position_request *request, size_t head)
 
 static void layout(const position_request *request, position_plan *plan, arena *a)
 {
-  plan->bias = BIAS_DISTANCE;
-  plan->table = arena_floats(a, size_mul(request->shape.heads, request->length));
+  distance_layout(request, 1, plan, a);
 }
 
 static void fill(const position_request *request, position_plan *plan)
@@ -58,14 +58,16 @@ static void fill(const position_request *request, position_plan *plan)
   for (size_t t = 0; t < length; t++) {
     double shared = shared_at(request, t);
     for (size_t h = 0; h < request->shape.heads; h++)
-      table[(h + 1) * length - 1 - t] = (float)(shared * scale_of(request, h));
+      table[distance_at(length, h, t)] = (float)(shared * scale_of(request, h));
   }
 }
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
   (void)layer;
-  return shared_at(request, i - j) * scale_of(request, head);
+  double d = (double)((const sandwich_options *)request->options)->dimension, product = 0;
+  for (double k = 1; k <= d / 2; k++) product += cos((double)(i - j) / pow(10000, 2 * k / d));
+  return (product - d / 2) * (double)request->shape.heads / (8 * ((double)head + 1));
 }
 
 const position_method position_method_sandwich = {

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "position/distance_table.h"
 #include "position/position.h"
 #include "position/rope_frequencies.h"
 
@@ -51,11 +52,9 @@ static double log_scale(const position_request *request, size_t t)
 static void layout(const position_request *request, position_plan *plan, arena *a)
 {
   const scale_invariant_options *options = request->options;
-  size_t entries = size_mul(request->shape.heads, request->length);
   rope_layout(request, &options->rope, plan, a);
-  plan->bias = BIAS_DISTANCE;
-  plan->table = arena_floats(a, entries);
-  plan->factors = arena_floats(a, entries);
+  distance_layout(request, 1, plan, a);
+  plan->factors = arena_floats(a, size_mul(request->shape.heads, request->length));
 }
 
 static void fill(const position_request *request, position_plan *plan)
@@ -67,22 +66,25 @@ static void fill(const position_request *request, position_plan *plan)
   for (size_t t = 0; t < length; t++) {
     double scale = log_scale(request, t);
     for (size_t h = 0; h < request->shape.heads; h++) {
-      table[(h + 1) * length - 1 - t] = (float)(-2 * scale);
-      factors[(h + 1) * length - 1 - t] = (float)sqrt(2 * scale + 1);
+      table[distance_at(length, h, t)] = (float)(-2 * scale);
+      factors[distance_at(length, h, t)] = (float)sqrt(2 * scale + 1);
     }
   }
 }
 
-static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
-{
-  (void)layer, (void)head;
-  return -2 * log_scale(request, i - j);
-}
-
+/* As the paper writes them. */
 static double factor(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
   (void)layer, (void)head;
-  return sqrt(2 * log_scale(request, i - j) + 1);
+  const scale_invariant_options *options = request->options;
+  double alpha = exp(0.5), beta = alpha;
+  return sqrt(2 * (log((double)(i - j) / options->tau + 1) - log(alpha) + beta / alpha));
+}
+
+static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
+{
+  double alpha = exp(0.5), beta = alpha, a = factor(request, layer, head, i, j);
+  return -a * a + beta / alpha;
 }
 
 static double angle(const position_request *request, bool key, size_t pair, size_t position, double *magnitude)

@@ -49,7 +49,9 @@ static void fill(const position_request *request, position_plan *plan)
 
 static double embedding(const position_request *request, size_t position, size_t channel)
 {
-  double phase = (double)position_row(request, position) * frequency(request, channel / 2);
+  const sinusoidal_options *options = request->options;
+  double even = (double)(channel - channel % 2);
+  double phase = (double)position_row(request, position) / pow(options->base, even / (double)request->shape.width);
   return channel % 2 ? cos(phase) : sin(phase);
 }
 

@@ -1,5 +1,6 @@
 /* ALiBi's slopes: the one place that knows the formula.  Exponents are kept as exact fractions of heads until the
- * last step, so that powers of two come out exact. */
+ * last step, so that powers of two come out exact.  (The formula stands here a second time, as its authors put it: what the tables of
+ * methods are held against must not be what filled them.) */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,20 @@ double slope_of_head(int head, int heads, double max_bias, alibi_slope_rule rule
   int first = rule == ALIBI_SLOPES_GEOMETRIC ? heads : power_of_two_below(heads);
   if (head < first) return exp2(-max_bias * (head + 1) / first);
   return exp2(-max_bias * (2 * (head - first) + 1) / (2.0 * first));
+}
+
+/* The first slope is 2^(-B/n), and so is the ratio of one to the next. */
+static double of_sequence(double max_bias, size_t n, size_t head)
+{
+  return pow(pow(2, -max_bias / (double)n), (double)head + 1);
+}
+
+double slope_by_definition(const slope_settings *s, size_t head, size_t heads)
+{
+  size_t power = 1;
+  if (s->rule == ALIBI_SLOPES_GEOMETRIC) return of_sequence(s->max_bias, heads, head);
+  while (2 * power <= heads) power *= 2;
+  return head < power ? of_sequence(s->max_bias, power, head) : of_sequence(s->max_bias, 2 * power, 2 * (head - power));
 }
 
 alibi_status alibi_slopes(int heads, double max_bias, alibi_slope_rule rule, double *slopes, alibi_error *error)
@@ -96,4 +111,24 @@ double slope_from_list(const char *list, size_t head)
   list = past_blanks(list);
   for (size_t h = 0; h <= head && list && *list; h++) list = read_one(list, &slope);
   return slope;
+}
+
+double slope_extended(const position_request *request, position_slope *trained, size_t set, size_t head)
+{
+  return trained(request, set, head) * position_slope_factor(request, trained, set, head);
+}
+
+void slope_layout(const position_request *request, size_t sets, position_plan *plan, arena *a)
+{
+  plan->bias = BIAS_SLOPE;
+  plan->sets = sets;
+  plan->slopes = arena_floats(a, size_mul(sets, request->shape.heads));
+}
+
+void slope_fill(const position_request *request, position_slope *trained, position_plan *plan)
+{
+  size_t heads = request->shape.heads;
+  float *slopes = (float *)plan->slopes;
+  for (size_t set = 0; set < plan->sets; set++)
+    for (size_t h = 0; h < heads; h++) slopes[set * heads + h] = (float)slope_extended(request, trained, set, h);
 }

@@ -1,5 +1,5 @@
-/* position/slopes.h - ALiBi's slopes for the methods that use them: one slope at a time, the settings that choose them,
- * and lists of slopes that a caller gives as text. */
+/* position/slopes.h - ALiBi's slopes for the methods that use them: one slope at a time, the settings that choose them, lists of
+ * slopes that a caller gives as text, and what methods share that have a slope for each head. */
 #ifndef POSITION_SLOPES_H
 #define POSITION_SLOPES_H
 
@@ -35,6 +35,9 @@ static inline double slope_by_settings(const slope_settings *s, size_t head, siz
   return slope_of_head((int)head, (int)heads, s->max_bias, (alibi_slope_rule)s->rule);
 }
 
+/* The same from the authors' definition, for the formulas that tables are held against. */
+double slope_by_definition(const slope_settings *s, size_t head, size_t heads);
+
 /* At most ALIBI_MAX_HEADS? */
 status slope_check_heads(const char *method, const position_shape *shape, alibi_error *error);
 
@@ -42,5 +45,12 @@ status slope_check_heads(const char *method, const position_shape *shape, alibi_
 status slope_check_list(const char *method, const char *list, size_t heads, alibi_error *error);
 /* The slope of one head from a list that was checked. */
 double slope_from_list(const char *list, size_t head);
+
+/* ---- the parts of a position_method that has a slope for each set and head; trained: as without an extension ---- */
+
+double slope_extended(const position_request *request, position_slope *trained, size_t set, size_t head);
+/* sets: 1, or as many as there are layers. */
+void slope_layout(const position_request *request, size_t sets, position_plan *plan, arena *a);
+void slope_fill(const position_request *request, position_slope *trained, position_plan *plan);
 
 #endif

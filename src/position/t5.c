@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "position/distance_table.h"
 #include "position/position.h"
 
 typedef struct t5_options {
@@ -73,8 +74,7 @@ static float initial(const position_shape *shape, const void *options, size_t wh
 
 static void layout(const position_request *request, position_plan *plan, arena *a)
 {
-  plan->bias = BIAS_DISTANCE;
-  plan->table = arena_floats(a, size_mul(request->shape.heads, request->length));
+  distance_layout(request, 1, plan, a);
 }
 
 static void fill(const position_request *request, position_plan *plan)
@@ -83,7 +83,7 @@ static void fill(const position_request *request, position_plan *plan)
   float *table = (float *)plan->table;
   for (size_t t = 0; t < length; t++) {
     const float *row = request->parameters[0] + bucket_of(request, t) * heads;
-    for (size_t h = 0; h < heads; h++) table[(h + 1) * length - 1 - t] = row[h];
+    for (size_t h = 0; h < heads; h++) table[distance_at(length, h, t)] = row[h];
   }
 }
 
@@ -96,7 +96,7 @@ static void backward(const position_request *request, const position_plan *plan,
   for (size_t h = 0; h < heads; h++) {
     double sum = 0;
     for (size_t t = 0, bucket = 0; t < length; t++) {
-      sum += grad->table[(h + 1) * length - 1 - t];
+      sum += grad->table[distance_at(length, h, t)];
       size_t next = t + 1 < length ? bucket_of(request, t + 1) : SIZE_MAX;
       if (next == bucket) continue;
       parameter_grads[0][bucket * heads + h] += (float)sum;
@@ -106,10 +106,21 @@ static void backward(const position_request *request, const position_plan *plan,
   }
 }
 
+/* Bucket e + k of n begins at e (m/e)^(k/(n - e)): the last one that has begun.  (A bound that is a whole number belongs to its own
+ * bucket, whatever the power was rounded to.) */
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
   (void)layer;
-  return request->parameters[0][bucket_of(request, i - j) * request->shape.heads + head];
+  const t5_options *options = request->options;
+  double n = (double)options->buckets, e = floor(n / 2), m = (double)options->max_distance, t = (double)(i - j), bucket;
+  if (options->max_distance == 0) {
+    m = fmin(128, (double)request->shape.train_length);
+    t = fmin(t, m - 1);
+  }
+  for (bucket = n - 1; bucket > e; bucket--)
+    if (t * (1 + 1e-12) >= e * pow(m / e, (bucket - e) / (n - e))) break;
+  if (t < e) bucket = t;
+  return request->parameters[0][(size_t)bucket * request->shape.heads + head];
 }
 
 const position_method position_method_t5 = {

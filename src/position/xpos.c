@@ -83,9 +83,10 @@ static void fill(const position_request *request, position_plan *plan)
 static double angle(const position_request *request, bool key, size_t pair, size_t position, double *magnitude)
 {
   const xpos_options *options = request->options;
+  double r = floor(options->rope.fraction * (double)request->shape.head_size + 1e-6);
+  double zeta = ((double)pair / (r / 2) + 0.4) / 1.4, end = (double)limit(&request->shape, options);
   double phase = rope_angle(request, &options->rope, 1, pair, position, magnitude);
-  double query = scale(options, rope_rotary(&request->shape, &options->rope), pair, position);
-  *magnitude = key ? 1 / query : query;
+  *magnitude = exp((key ? -1 : 1) * ((double)position - (end - 1) / 2) / options->scale_base * log(zeta));
   return phase;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "conformance/position_rows.h"
+#include "position/distance_table.h"
 #include "position/position.h"
 
 enum { LAYERS = 2, HEADS = 12, HEAD_SIZE = 16, WIDTH = HEADS * HEAD_SIZE, LONG = 300 };
@@ -91,14 +92,14 @@ static inline float subject_bias(const position_plan *plan, size_t layer, size_t
 {
   float bias = 0;
   if (plan->bias == BIAS_SLOPE) bias = -plan->slopes[subject_head(plan, layer, h)] * (float)(i - j);
-  if (plan->bias == BIAS_DISTANCE) bias = plan->table[(subject_head(plan, layer, h) + 1) * plan->length - 1 - (i - j)];
+  if (plan->bias == BIAS_DISTANCE) bias = plan->table[distance_at(plan->length, subject_head(plan, layer, h), i - j)];
   if (plan->bias == BIAS_ROWS) plan->rows.bias(plan->rows.user, (int)h, (int64_t)i, (int64_t)j, 1, &bias);
   return bias;
 }
 
 static inline float subject_factor(const position_plan *plan, size_t layer, size_t h, size_t i, size_t j)
 {
-  return plan->factors ? plan->factors[(subject_head(plan, layer, h) + 1) * plan->length - 1 - (i - j)] : 1;
+  return plan->factors ? plan->factors[distance_at(plan->length, subject_head(plan, layer, h), i - j)] : 1;
 }
 
 static inline bool subject_has_bias(const position_plan *plan)

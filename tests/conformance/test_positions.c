@@ -22,11 +22,11 @@
 /* ---- tables and formulas ---- */
 
 /* What a pair's bias may be off by.  A function of rows computes in float; tables hold a rounded number, slopes make a
- * product of one. */
+ * product of one; a formula may leave a rounding error of its terms where they cancel. */
 static double bias_tolerance(const position_plan *plan, double expected)
 {
   if (plan->bias == BIAS_ROWS) return 2e-5 * (1 + fabs(expected));
-  return 2 * FLT_EPSILON * fabs(expected);
+  return 2 * FLT_EPSILON * fabs(expected) + 1e-14;
 }
 
 static void check_pair(const subject *s, size_t layer, size_t h, size_t i, size_t j)
