@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { SIZE_MOST = 4096 };
+enum { SIZE_MOST = 16384 };
 
 static bool is_zero(const unsigned char *bytes, size_t count)
 {
