@@ -221,7 +221,7 @@ void method_label(const study_results *results, const method_result *m, const ch
   char trained[48] = "";
   if (m->train_length != results->train_length)
     snprintf(trained, sizeof trained, ", trained at %lld", (long long)m->train_length);
-  snprintf(label, size, "%s%s%s%s", results_spelling(m->name), extend[0] ? " + " : "", results_spelling(extend),
+  snprintf(label, size, "%s%s%.90s%s", results_spelling(m->name), extend[0] ? " + " : "", results_spelling(extend),
            trained);
 }
 
@@ -232,7 +232,7 @@ static void series_name(series *line, const study_results *results)
   char at[32] = "";
   if (m->train_length != results->train_length) snprintf(at, sizeof at, "@%lld", (long long)m->train_length);
   method_label(results, m, extend, line->label, sizeof line->label);
-  snprintf(line->plain, sizeof line->plain, "%s%s%s%s", m->name, extend[0] ? "+" : "", extend, at);
+  snprintf(line->plain, sizeof line->plain, "%s%s%.90s%s", m->name, extend[0] ? "+" : "", extend, at);
 }
 
 series *series_list(const study_results *results, const char *protocol, size_t *count)

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "file/json.h"
 
-enum { RESULT_NAME_SIZE = 64, RESULT_SENTENCE_SIZE = 256 };
+enum { RESULT_NAME_SIZE = 64, RESULT_EXTEND_SIZE = 4096, RESULT_SENTENCE_SIZE = 256 };
 
 /* One measured length.  Where it could not be done, error says why and the numbers are NaN. */
 typedef struct curve_point {
@@ -28,7 +28,7 @@ typedef struct curve_point {
 
 typedef struct curve {
   char protocol[RESULT_NAME_SIZE]; /* "nonoverlapping", "sliding", "fixed-target" */
-  char extend[RESULT_NAME_SIZE];   /* "" or "linear", "ntk", "yarn" */
+  char extend[RESULT_EXTEND_SIZE]; /* "" or "linear", "ntk", "yarn:factor=4" */
   curve_point *points;
   size_t count;
 } curve;

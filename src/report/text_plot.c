@@ -35,7 +35,7 @@ static void choose_letters(plot *p)
     const series *line = &p->lines[i];
     if ((line->dash > 0) != (k >= p->count)) continue;
     char candidates[3 * RESULT_NAME_SIZE];
-    snprintf(candidates, sizeof candidates, "%s%s%s", line->curve->extend, line->method->name,
+    snprintf(candidates, sizeof candidates, "%.63s%s%s", line->curve->extend, line->method->name,
              "abcdefghijklmnopqrstuvwxyz");
     p->letters[i] = '?';
     for (const char *c = candidates; *c && p->letters[i] == '?'; c++) {

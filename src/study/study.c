@@ -304,9 +304,9 @@ static status add_fields(study_results *results, size_t *capacity, field_table t
 }
 
 static status add_names(study_results *results, size_t *capacity, const char *setting,
-                        const char names[][ALIBI_NAME_SIZE], size_t count, alibi_error *error)
+                        const study_name *names, size_t count, alibi_error *error)
 {
-  char list[STUDY_MAX_NAMES * (ALIBI_NAME_SIZE + 2)] = "";
+  char list[STUDY_MAX_NAMES * (sizeof(study_name) + 2)] = "";
   for (size_t i = 0; i < count; i++)
     snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
   return add_setting(results, capacity, setting, list, error);

@@ -9,7 +9,10 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "model/config.h"
+#include "report/results.h"
 #include "train/trainer.h"
+
+_Static_assert((int)RESULT_EXTEND_SIZE >= (int)EXTENSION_TEXT_SIZE, "a curve names any extension with its settings");
 
 #define AT(member) offsetof(study_settings, member)
 
@@ -55,7 +58,7 @@ static bool next_word(const char **list, char *word, size_t size)
   return true;
 }
 
-static status add_name(char names[][ALIBI_NAME_SIZE], size_t *count, const char *name, const char *option,
+static status add_name(study_name *names, size_t *count, const char *name, const char *option,
                        alibi_error *error)
 {
   for (size_t i = 0; i < *count; i++)
@@ -63,7 +66,7 @@ static status add_name(char names[][ALIBI_NAME_SIZE], size_t *count, const char 
       return fail(error, ALIBI_INVALID, "%s: '%s' stands there twice", option, name);
   if (*count == STUDY_MAX_NAMES)
     return fail(error, ALIBI_INVALID, "%s: expected at most %d names", option, STUDY_MAX_NAMES);
-  snprintf(names[(*count)++], ALIBI_NAME_SIZE, "%s", name);
+  snprintf(names[(*count)++], sizeof *names, "%s", name);
   return ALIBI_OK;
 }
 
@@ -272,7 +275,7 @@ done:
 static status make_extensions(const study_request *request, study_plan *plan, alibi_error *error)
 {
   const char *list = request->extend ? request->extend : "ntk,yarn";
-  char name[ALIBI_NAME_SIZE];
+  study_name name;
   bool extends;
   size_t length;
   status result = ALIBI_OK;
@@ -280,7 +283,7 @@ static status make_extensions(const study_request *request, study_plan *plan, al
   if (strcmp(list, "all") == 0) return add_all_extensions(plan, error);
   while (extension_text_next(&list, name, sizeof name, &length)) {
     if (length >= sizeof name)
-      RAISE(error, ALIBI_INVALID, "--extend: expected at most %zu bytes of one extension with its settings, found '%s...'",
+      RAISE(error, ALIBI_INVALID, "--extend: expected at most %zu bytes of one extension with its settings, found '%.64s...'",
             sizeof name - 1, name);
     if (!extension_exists(name)) {
       char known[512];
@@ -384,7 +387,7 @@ int64_t study_plan_longest(const study_plan *plan)
 
 /* study.json */
 
-static json_node *names_node(const char names[][ALIBI_NAME_SIZE], size_t count)
+static json_node *names_node(const study_name *names, size_t count)
 {
   json_node *list = node_new_array();
   for (size_t i = 0; i < count; i++) node_append_text(list, names[i]);
@@ -433,14 +436,13 @@ done:
   return result;
 }
 
-static status read_names(const json_node *list, char names[][ALIBI_NAME_SIZE], size_t *count, const char *path,
-                         alibi_error *error)
+static status read_names(const json_node *list, study_name *names, size_t *count, const char *path, alibi_error *error)
 {
   for (size_t i = 0; i < node_count(list); i++) {
     const char *name = node_text(node_at(list, i), "");
     alibi_error why;
-    if (!*name || strlen(name) >= ALIBI_NAME_SIZE || add_name(names, count, name, path, &why) != ALIBI_OK)
-      return fail(error, ALIBI_BAD_INPUT, "%s: expected a short list of different names, found '%.32s'", path,
+    if (!*name || strlen(name) >= sizeof *names || add_name(names, count, name, path, &why) != ALIBI_OK)
+      return fail(error, ALIBI_BAD_INPUT, "%s: expected a list of a few different names, found '%.32s'", path,
                   name);
   }
   return ALIBI_OK;

@@ -3,9 +3,13 @@
 #ifndef STUDY_STUDY_PLAN_H
 #define STUDY_STUDY_PLAN_H
 
+#include "position/extension_text.h"
 #include "study/study.h"
 
 enum { STUDY_MAX_LENGTHS = 32, STUDY_MAX_ENTRIES = 64, STUDY_MAX_NAMES = 16, STUDY_LABEL_SIZE = 96 };
+
+/* An extension with all its settings, or the name of a protocol. */
+typedef char study_name[EXTENSION_TEXT_SIZE];
 
 typedef struct study_entry {
   char label[STUDY_LABEL_SIZE]; /* "alibi"; "sinusoidal-256" where the length is not the first */
@@ -21,9 +25,9 @@ typedef struct study_plan {
   size_t entry_count;
   int64_t lengths[STUDY_MAX_LENGTHS]; /* ascending */
   size_t length_count;
-  char extensions[STUDY_MAX_NAMES][ALIBI_NAME_SIZE];
+  study_name extensions[STUDY_MAX_NAMES];
   size_t extension_count;
-  char protocols[STUDY_MAX_NAMES][ALIBI_NAME_SIZE];
+  study_name protocols[STUDY_MAX_NAMES];
   size_t protocol_count;
   int64_t train_tokens, valid_tokens;
   int64_t threads;                            /* of each child */

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "unit/scratch.h"
+
 enum { LENGTHS = 3 };
 static const int64_t lengths[LENGTHS] = {64, 128, 256};
 
@@ -176,12 +178,49 @@ static void sets_of_methods(void **unused)
   study_plan_free(&sets);
 }
 
+/* All settings of an extension, and lists of factors of a real model: whole in the plan, in study.json and in results. */
+static void long_settings_stay_whole(void **unused)
+{
+  (void)unused;
+  static study_plan made, read;
+  char extend[3000] = "yarn:factor=4,beta_fast=16,beta_slow=1.5,attention_factor=1.1,mscale=0.7,mscale_all_dim=0.8,original_length=64,"
+                      "truncate=false,longrope:factor=4,long_factors=1";
+  for (size_t i = 1; i < 48; i++) snprintf(extend + strlen(extend), sizeof extend - strlen(extend), "/%.9g", 1 + (double)i / 7);
+  study_request q = asking_for("rope");
+  alibi_error error = {0};
+  q.extend = extend;
+  q.model.head_size = 96;
+  made = read = (study_plan){.entry_count = 0};
+  if (study_plan_make(&q, &made, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  assert_int_equal(made.extension_count, 2);
+  size_t first = strlen(made.extensions[0]);
+  assert_true(strncmp(extend, made.extensions[0], first) == 0 && strcmp(extend + first + 1, made.extensions[1]) == 0);
+  made.text = strdup("a text");
+  scratch_make();
+  if (study_plan_write(&made, scratch_path(""), &error) != ALIBI_OK) fail_msg("%s", error.message);
+  if (study_plan_read(scratch_path(""), &read, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  scratch_remove();
+  assert_int_equal(read.extension_count, 2);
+  for (size_t i = 0; i < 2; i++) assert_string_equal(read.extensions[i], made.extensions[i]);
+  method_result m = method("rope", "method", 64, (double[]){1, 2, 3}), back;
+  snprintf(m.curves[0].extend, sizeof m.curves[0].extend, "%s", made.extensions[1]);
+  json_node *node = method_result_node(&m);
+  if (method_result_read(node, "result", &back, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  assert_non_null(method_find_curve(&back, "fixed-target", made.extensions[1]));
+  node_free(node);
+  method_result_free(&m);
+  method_result_free(&back);
+  study_plan_free(&made);
+  study_plan_free(&read);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(flat_worse_and_unable),          cmocka_unit_test(level_methods_are_named_together),
       cmocka_unit_test(what_is_not_finite_is_not_flat), cmocka_unit_test(rival_is_asked_at_its_own_length),
       cmocka_unit_test(steps_fill_the_minutes),         cmocka_unit_test(sets_of_methods),
+      cmocka_unit_test(long_settings_stay_whole),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
