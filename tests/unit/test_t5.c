@@ -94,6 +94,21 @@ static void the_maximum_follows_the_trained_length(void **unused)
   }
 }
 
+/* A deviation from the published buckets, and a wanted one: at a short L a far key has the bucket of distance L - 1, and not the last
+ * of all, which such a training never met.  A maximum that is given is taken as published. */
+static void far_keys_of_a_short_training_are_not_in_the_last_bucket(void **unused)
+{
+  (void)unused;
+  static const size_t distances[] = {16, 17, 18, 19, 20, 21, 22, 23, 24};
+  find_buckets(24, 32, 24); /* 16 + floor(16 ln(t/16) / ln(24/16)) */
+  static const size_t expected[] = {16, 18, 20, 22, 24, 26, 28, 30, 31};
+  for (size_t k = 0; k < 9; k++) assert_int_equal(buckets[distances[k]], expected[k]);
+  assert_int_equal(buckets[LENGTH - 1], 31);
+  find_buckets(24, 32, 0);
+  for (size_t k = 0; k < 8; k++) assert_int_equal(buckets[distances[k]], expected[k]);
+  for (size_t t = 24; t < LENGTH; t++) assert_int_equal(buckets[t], 30);
+}
+
 /* No distance, however far, falls into a bucket that training at this length never met. */
 static void every_bucket_used_was_trained(void **unused)
 {
@@ -143,6 +158,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(buckets_are_the_published_ones),
       cmocka_unit_test(the_maximum_follows_the_trained_length),
+      cmocka_unit_test(far_keys_of_a_short_training_are_not_in_the_last_bucket),
       cmocka_unit_test(every_bucket_used_was_trained),
       cmocka_unit_test(distances_without_room_for_their_buckets_are_refused),
       cmocka_unit_test(far_gradients_are_not_lost),
