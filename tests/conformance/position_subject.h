@@ -1,5 +1,5 @@
 /* position_subject.h - one row of the registries of positions under test: a method, perhaps extended, with its initial
- * settings and parameters that are not zero; and what its plan says of a pair of positions.  Include after cmocka.h. */
+ * settings or others, and parameters that are not zero; and what its plan says of a pair of positions.  Include after cmocka.h. */
 #ifndef CONFORMANCE_POSITION_SUBJECT_H
 #define CONFORMANCE_POSITION_SUBJECT_H
 
@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "conformance/position_rows.h"
+#include "conformance/position_vary.h"
 #include "position/distance_table.h"
 #include "position/position.h"
 
@@ -38,7 +39,17 @@ static inline size_t subject_at_most(const subject *s, size_t length)
   return length < limit ? length : limit;
 }
 
-static inline void subject_open(subject *s, size_t row, size_t train_length)
+/* Of settings: are they fit for the shape? */
+static inline bool subject_accepts(void *user)
+{
+  const subject *s = user;
+  alibi_error error;
+  if (s->method->check && s->method->check(&s->request.shape, s->options.bytes, &error) != ALIBI_OK) return false;
+  return !s->request.extension || position_extension_check(s->method, &s->request, &error) == ALIBI_OK;
+}
+
+/* Returns the number of settings that are not initial. */
+static inline size_t subject_open_varied(subject *s, size_t row, size_t train_length, vary_kind kind)
 {
   memset(s, 0, sizeof *s);
   position_row_pair pair;
@@ -52,7 +63,10 @@ static inline void subject_open(subject *s, size_t row, size_t train_length)
       .shape = {.layers = LAYERS, .heads = HEADS, .head_size = HEAD_SIZE, .width = WIDTH, .train_length = train_length},
       .options = s->options.bytes,
       .extension = extension,
-      .extension_options = extension ? s->extension_options.bytes : NULL};
+      .extension_options = extension ? s->extension_options.bytes : NULL,
+      .length = 1};
+  size_t varied = vary(s->method->fields, s->options.bytes, kind, HEADS, subject_accepts, s);
+  if (extension) varied += vary(extension->fields, s->extension_options.bytes, kind, HEADS, subject_accepts, s);
   position_parameter list[POSITION_MAX_PARAMETERS];
   if (s->method->parameters) s->parameter_count = s->method->parameters(&s->request.shape, s->options.bytes, list);
   assert_true(s->parameter_count <= POSITION_MAX_PARAMETERS);
@@ -63,6 +77,12 @@ static inline void subject_open(subject *s, size_t row, size_t train_length)
     for (size_t k = 0; k < s->sizes[i]; k++) s->parameters[i][k] = (float)random_normal(1, i, k);
     s->request.parameters[i] = s->parameters[i];
   }
+  return varied;
+}
+
+static inline void subject_open(subject *s, size_t row, size_t train_length)
+{
+  subject_open_varied(s, row, train_length, VARY_NOTHING);
 }
 
 static inline void subject_prepare(subject *s, size_t length)

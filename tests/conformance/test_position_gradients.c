@@ -18,7 +18,7 @@
 
 #include "conformance/position_subject.h"
 
-enum { EMBEDDING, SCORES, ROW_SCALE }; /* streams of coefficients */
+enum { EMBEDDING, SCORES }; /* streams of coefficients */
 
 static double coefficient(uint64_t stream, size_t index)
 {
@@ -53,21 +53,9 @@ static double sum_of_embedding(const subject *s)
   return sum;
 }
 
-/* A method that scales rows states no formula for it: by its table, then. */
-static double sum_of_row_scale(subject *s)
+static double sum_of(const subject *s)
 {
-  const position_plan *plan = &s->tables.plan;
-  double sum = 0;
-  if (!plan->row_scale) return 0;
-  position_fill(s->method, &s->request, &s->tables.plan);
-  for (size_t k = 0; k < plan->row_scale_sets * HEADS * plan->length; k++)
-    sum += coefficient(ROW_SCALE, k) * plan->row_scale[k];
-  return sum;
-}
-
-static double sum_of(subject *s)
-{
-  return sum_of_scores(s) + sum_of_embedding(s) + sum_of_row_scale(s);
+  return sum_of_scores(s) + sum_of_embedding(s);
 }
 
 /* ---- its gradient, by the method ---- */
@@ -85,7 +73,7 @@ static void reverse_rows(float *values, size_t rows, size_t length)
 {
   for (size_t r = 0; r < rows; r++)
     for (size_t t = 0; t < length / 2; t++) {
-      float *a = &values[r * length + t], *b = &values[(r + 1) * length - 1 - t], kept = *a;
+      float *a = &values[r * length + t], *b = &values[distance_at(length, r, t)], kept = *a;
       *a = *b;
       *b = kept;
     }
@@ -96,7 +84,7 @@ static double *slope_gradients(const float *reversed, size_t rows, size_t length
   double *slopes = calloc(rows, sizeof *slopes);
   assert_non_null(slopes);
   for (size_t r = 0; r < rows; r++)
-    for (size_t t = 0; t < length; t++) slopes[r] -= (double)t * (double)reversed[(r + 1) * length - 1 - t];
+    for (size_t t = 0; t < length; t++) slopes[r] -= (double)t * (double)reversed[distance_at(length, r, t)];
   return slopes;
 }
 
@@ -119,7 +107,6 @@ static void gradients_of(subject *s, float **grads)
   float *scores = coefficients(SCORES, rows * length);
   reverse_rows(scores, rows, length);
   position_plan_grad grad = {.embedding = coefficients(EMBEDDING, length * WIDTH),
-                             .row_scale = coefficients(ROW_SCALE, plan->row_scale_sets * HEADS * length),
                              .slopes = slope_gradients(scores, rows, length),
                              .table = scores};
   for (size_t i = 0; i < s->parameter_count; i++) {
@@ -132,7 +119,6 @@ static void gradients_of(subject *s, float **grads)
   assert_non_null(s->method->backward);
   s->method->backward(&s->request, plan, &grad, grads);
   free(grad.embedding);
-  free(grad.row_scale);
   free(grad.slopes);
   free(scores);
 }

@@ -1,8 +1,9 @@
 /* Whole models with every position method and every extension, for each row of the two registries: the gradient of
  * the loss by each of the method's parameters is that of finite differences; a text read in any pieces and then token by
- * token gives the bits of one pass; a model that is saved and opened is the same; a text 64 times as long as those of the
- * training has a finite loss; where a bias decays, keys are left out and the loss is the same.  Each without and with scores
- * that grow with ln n.  The models are tiny, with random weights. */
+ * token gives the bits of one pass; a model that is saved and opened is the same, its settings and those of an extension of its
+ * own too; a text 64 times as long as those of the training has a finite loss; where a bias decays, keys are left out and the
+ * loss is the same; what lies beyond a window is not seen.  Each without and with scores that grow with ln n, and with an
+ * extension that follows the length or has a factor.  The models are tiny, with random weights. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
 #include "conformance/position_rows.h"
+#include "conformance/position_vary.h"
 #include "unit/scratch.h"
 #include "unit/tiny_model.h"
 
@@ -26,7 +28,7 @@ enum { VOCABULARY = 29, TRAIN_LENGTH = 96, STEPS = 64, LONG_TEXT = 450, SHORT_TR
 static alibi_error error;
 
 typedef struct subject {
-  char settings[192], name[256];
+  char settings[192], name[256], extend[ALIBI_NAME_SIZE + 16];
   const position_method *method;
   const position_extension *extension; /* NULL: as trained */
   union {
@@ -37,8 +39,20 @@ typedef struct subject {
   alibi_model *model;
 } subject;
 
-static const char *const variants[] = {"", " kv_heads=2 score_scaling=ssmax", " qk_norm=true kv_heads=1 score_scaling=log-n"};
-enum { VARIANTS = sizeof variants / sizeof variants[0] };
+static const char *const variants[] = {"", " kv_heads=2 score_scaling=ssmax", " qk_norm=true kv_heads=1 score_scaling=log-n",
+                                       " layers=1"};
+enum { FACTOR = 1, ONE_LAYER = 3, VARIANTS = 3 }; /* that in which extensions have a factor of 4; that of one test; the others */
+
+/* The extension, at first as it is. */
+static void extend(subject *s, bool by_factor)
+{
+  const field *factor = s->extension ? field_find(s->extension->fields, "factor") : NULL;
+  if (!s->extension) return;
+  field_init(s->extension->fields, s->extension_options.bytes);
+  snprintf(s->extend, sizeof s->extend, "%s%s", s->extension->name, factor && by_factor ? ":factor=4" : "");
+  if (factor && by_factor)
+    assert_int_equal(field_set_number(factor, s->extension_options.bytes, "factor", 4, &error), ALIBI_OK);
+}
 
 /* Row of the registries, methods first; isa NULL: the best. */
 static void subject_open(subject *s, size_t row, size_t variant, const char *isa, int threads, size_t train_length)
@@ -50,7 +64,7 @@ static void subject_open(subject *s, size_t row, size_t variant, const char *isa
   position_row_name(&pair, row_name, sizeof row_name);
   s->method = pair.method;
   s->extension = pair.extension;
-  if (s->extension) field_init(s->extension->fields, s->extension_options.bytes);
+  extend(s, variant == FACTOR);
   snprintf(s->settings, sizeof s->settings, "position=%s train_length=%zu%s", s->method->name, train_length,
            variants[variant]);
   snprintf(s->name, sizeof s->name, "%s:%s", row_name, variants[variant]);
@@ -196,7 +210,7 @@ static alibi_session *new_session(const subject *s, size_t capacity)
   alibi_session *session;
   alibi_session_options_init(&options);
   options.capacity = (int64_t)capacity;
-  options.extend = s->extension ? s->extension->name : NULL;
+  options.extend = s->extension ? s->extend : NULL;
   if (alibi_session_new(s->model, &options, &session, &error) != ALIBI_OK) fail_msg("%s: %s", s->name, error.message);
   return session;
 }
@@ -250,29 +264,32 @@ static void last_logits(const subject *s, const alibi_model *model, const uint32
 {
   subject one = *s;
   one.model = (alibi_model *)model;
+  one.extension = NULL; /* if there is one it is the model's own */
   model_pass *pass = new_pass(&one, length, false);
   forward(&one, pass, tokens, length);
   model_logits(pass, length - 1, logits);
   model_pass_free(pass);
 }
 
-/* Settings that are not the initial ones too. */
-static void change_settings(alibi_model_config *config)
+static bool config_is_fit(void *user)
 {
-  const position_method *method = model_config_method(config);
-  for (size_t i = 0; i < method->fields.count; i++) {
-    const field *f = &method->fields.fields[i];
-    alibi_model_config changed = *config;
-    void *values = changed.position_options.bytes;
-    double value = f->initial;
-    if (f->kind == FIELD_REAL) value = f->initial + 0.01 * (f->maximum - f->initial);
-    if (f->kind == FIELD_INTEGER) value = f->initial + 2;
-    if (f->kind == FIELD_BOOLEAN) value = !f->initial;
-    if (f->kind == FIELD_TEXT || (f->kind != FIELD_CHOICE && field_set_number(f, values, f->name, value, &error) != ALIBI_OK))
-      continue;
-    if (f->kind == FIELD_CHOICE) field_set_text(f, values, f->name, f->choices[f->initial == 0], &error);
-    if (alibi_model_config_check(&changed, &error) == ALIBI_OK) *config = changed;
-  }
+  return alibi_model_config_check(user, &error) == ALIBI_OK;
+}
+
+/* Settings that are not the initial ones, of the method and of the extension.  Returns how many. */
+static size_t change_settings(alibi_model_config *config, vary_kind kind)
+{
+  const position_extension *extension = position_extension_find(config->position, config->extension);
+  size_t heads = (size_t)config->heads;
+  size_t count = vary(model_config_method(config)->fields, config->position_options.bytes, kind, heads, config_is_fit, config);
+  if (extension) count += vary(extension->fields, config->extension_options.bytes, kind, heads, config_is_fit, config);
+  return count;
+}
+
+static void check_same(const subject *s, field_table table, const void *a, const void *b)
+{
+  for (size_t i = 0; i < table.count; i++)
+    if (!field_equal(&table.fields[i], a, b)) fail_msg("%s: another %s after saving and opening", s->name, table.fields[i].name);
 }
 
 static void check_file(const subject *s, const alibi_model *written)
@@ -286,9 +303,9 @@ static void check_file(const subject *s, const alibi_model *written)
   if (alibi_model_open(s->context, directory, &read, &error) != ALIBI_OK) fail_msg("%s: %s", s->name, error.message);
   const alibi_model_config *a = alibi_model_get_config(written), *b = alibi_model_get_config(read);
   assert_string_equal(a->position, b->position);
-  for (size_t i = 0; i < s->method->fields.count; i++)
-    if (!field_equal(&s->method->fields.fields[i], a->position_options.bytes, b->position_options.bytes))
-      fail_msg("%s: another %s after saving and opening", s->name, s->method->fields.fields[i].name);
+  assert_string_equal(a->extension, b->extension);
+  check_same(s, s->method->fields, a->position_options.bytes, b->position_options.bytes);
+  if (s->extension) check_same(s, s->extension->fields, a->extension_options.bytes, b->extension_options.bytes);
   last_logits(s, written, tokens, TRAIN_LENGTH, expected);
   last_logits(s, read, tokens, TRAIN_LENGTH, found);
   if (tiny_floats_differ(expected, found, VOCABULARY)) fail_msg("%s: other logits after saving and opening", s->name);
@@ -298,19 +315,29 @@ static void check_file(const subject *s, const alibi_model *written)
 static void what_is_opened_is_what_was_saved(void **unused)
 {
   (void)unused;
-  for (size_t row = 0; row < position_method_count(); row++)
-    for (size_t variant = 0; variant < VARIANTS; variant++) {
+  size_t changes[VARY_KINDS] = {0};
+  for (size_t row = 0; row < position_row_count(); row++)
+    for (size_t n = 0; n < VARIANTS * VARY_KINDS; n++) {
       subject s;
-      subject_open(&s, row, variant, NULL, 1, TRAIN_LENGTH);
-      check_file(&s, s.model);
+      vary_kind kind = (vary_kind)(n % VARY_KINDS);
+      alibi_model *model;
+      if (row >= position_method_count() && n / VARY_KINDS != FACTOR) continue; /* the block is the method's affair */
+      subject_open(&s, row, n / VARY_KINDS, NULL, 1, TRAIN_LENGTH);
       alibi_model_config config = *alibi_model_get_config(s.model);
-      alibi_model *changed;
-      change_settings(&config);
-      if (alibi_model_new(s.context, &config, 3, &changed, &error) != ALIBI_OK) fail_msg("%s: %s", s.name, error.message);
-      check_file(&s, changed);
-      alibi_model_free(changed);
+      if (s.extension && alibi_model_config_set(&config, "extension", s.extend, &error) != ALIBI_OK)
+        fail_msg("%s: %s", s.name, error.message);
+      size_t changed = change_settings(&config, kind);
+      changes[kind] += changed;
+      if (kind == VARY_NOTHING && !s.extension) {
+        check_file(&s, s.model);
+      } else if (kind == VARY_NOTHING || changed > 0) {
+        if (alibi_model_new(s.context, &config, 3, &model, &error) != ALIBI_OK) fail_msg("%s: %s", s.name, error.message);
+        check_file(&s, model);
+        alibi_model_free(model);
+      }
       subject_close(&s);
     }
+  assert_true(changes[VARY_NUMBERS] > 100 && changes[VARY_TEXTS] >= 5);
 }
 
 /* ---- far beyond the training ---- */
@@ -377,6 +404,40 @@ static void decaying_methods_skip_and_say_the_same(void **unused)
   }
 }
 
+/* ---- windows ---- */
+
+/* Token 0 is another one: the logits of queries that see it are others, those of queries whose window ends before it the same. */
+static void what_lies_beyond_a_window_is_not_seen(void **unused)
+{
+  (void)unused;
+  enum { TEXT = 60, NEAR = 8 };
+  size_t hidden = 0;
+  for (size_t row = 0; row < position_row_count(); row++) {
+    subject s;
+    uint32_t tokens[TEXT];
+    float logits[2][TEXT][VOCABULARY];
+    tiny_tokens(tokens, TEXT, 9, VOCABULARY);
+    subject_open(&s, row, ONE_LAYER, NULL, 1, SHORT_TRAIN_LENGTH);
+    size_t length = at_most(&s, TEXT), window = 0;
+    for (int other = 0; other < 2; other++) {
+      model_pass *pass = new_pass(&s, length, false);
+      if (other) tokens[0] = (tokens[0] + 1) % VOCABULARY;
+      forward(&s, pass, tokens, length);
+      for (size_t r = 0; r < length; r++) model_logits(pass, r, logits[other][r]);
+      window = pass->position.plan.window;
+      model_pass_free(pass);
+    }
+    for (size_t r = 0; r < length; r++) {
+      bool differs = tiny_floats_differ(logits[0][r], logits[1][r], VOCABULARY) != 0, beyond = window && r >= window;
+      if (differs ? beyond : r < NEAR || (window && !beyond))
+        fail_msg("%s: query %zu, a window of %zu: token 0 is %s", s.name, r, window, differs ? "seen" : "not seen");
+      hidden += beyond;
+    }
+    subject_close(&s);
+  }
+  assert_true(hidden > 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -385,6 +446,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(what_is_opened_is_what_was_saved, scratch_setup, scratch_teardown),
       cmocka_unit_test(long_texts_have_a_finite_loss),
       cmocka_unit_test(decaying_methods_skip_and_say_the_same),
+      cmocka_unit_test(what_lies_beyond_a_window_is_not_seen),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

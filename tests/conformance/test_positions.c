@@ -114,22 +114,31 @@ static void check_embedding(const subject *s)
     }
 }
 
+static void check_tables(subject *s)
+{
+  subject_prepare(s, subject_at_most(s, LONG));
+  assert_true(s->tables.plan.length == subject_at_most(s, LONG));
+  check_scores(s);
+  check_pieces(s);
+  check_rotation(s);
+  check_embedding(s);
+}
+
 static void tables_are_the_formula(void **unused)
 {
   (void)unused;
   static const size_t train_lengths[] = {10, 64, 300, 2048};
-  for (size_t row = 0; row < position_row_count(); row++)
+  size_t varied = 0;
+  for (size_t n = 0; n < position_row_count() * VARY_KINDS; n++)
     for (size_t k = 0; k < sizeof train_lengths / sizeof train_lengths[0]; k++) {
       subject s;
-      subject_open(&s, row, train_lengths[k]);
-      subject_prepare(&s, subject_at_most(&s, LONG));
-      assert_true(s.tables.plan.length == subject_at_most(&s, LONG));
-      check_scores(&s);
-      check_pieces(&s);
-      check_rotation(&s);
-      check_embedding(&s);
+      vary_kind kind = (vary_kind)(n % VARY_KINDS);
+      size_t changes = subject_open_varied(&s, n / VARY_KINDS, train_lengths[k], kind);
+      varied += changes;
+      if (kind == VARY_NOTHING || changes > 0) check_tables(&s);
       subject_close(&s);
     }
+  assert_true(varied > 100);
 }
 
 /* ---- relative or not ---- */
@@ -155,7 +164,7 @@ static double score(const position_plan *plan, size_t layer, size_t h, size_t i,
   if (plan->window && i - j >= plan->window) return -INFINITY;
   for (size_t c = 0; c < HEAD_SIZE; c++) sum += turned(plan, 2, h, c, i, false) * turned(plan, 3, h, c, j, true);
   if (plan->row_scale) sum *= plan->row_scale[(plan->row_scale_sets > 1 ? layer * HEADS + h : h) * plan->length + i];
-  sum *= plan->score_scale / sqrt(HEAD_SIZE);
+  sum /= sqrt(HEAD_SIZE);
   return sum * subject_factor(plan, layer, h, i, j) + subject_bias(plan, layer, h, i, j);
 }
 
@@ -255,7 +264,7 @@ static void far_positions_are_finite(void **unused)
     subject_prepare(&s, length);
     const position_plan *plan = &s.tables.plan;
     size_t angles = length * plan->rotary / 2, heads = plan->sets * HEADS;
-    assert_true(isfinite(plan->embedding_scale) && isfinite(plan->score_scale));
+    assert_true(isfinite(plan->embedding_scale));
     assert_true(all_finite(plan->embedding, length * WIDTH));
     assert_true(all_finite(plan->cosine, angles) && all_finite(plan->sine, angles));
     assert_true(all_finite(plan->key_cosine, angles) && all_finite(plan->key_sine, angles));
@@ -279,7 +288,7 @@ static bool same(const float *a, const float *b, size_t count)
 static bool same_start(const position_plan *x, const position_plan *y)
 {
   size_t length = x->length < y->length ? x->length : y->length, angles = length * x->rotary / 2;
-  if (x->embedding_scale != y->embedding_scale || x->score_scale != y->score_scale) return false;
+  if (x->embedding_scale != y->embedding_scale) return false;
   if (x->rotary != y->rotary || x->bias != y->bias || x->sets != y->sets || x->window != y->window) return false;
   if (!same(x->embedding, y->embedding, length * WIDTH)) return false;
   if (!same(x->cosine, y->cosine, angles) || !same(x->sine, y->sine, angles)) return false;
@@ -327,6 +336,7 @@ static void extensions_leave_the_trained_length_alone(void **unused)
     subject_prepare(&extended, 65);
     if (subject_at_most(&plain, 65) == 65) subject_prepare(&plain, 65);
     else assert_int_equal(extended.tables.plan.length, 65); /* there is no other to compare with */
+    if (plain.tables.plan.length == 65) assert_int_equal(extended.tables.plan.window, plain.tables.plan.window);
     if (plain.tables.plan.length == 65 && same_start(&plain.tables.plan, &extended.tables.plan))
       fail_msg("%s: expected another plan than that of %s at length 65", extended.name, plain.name);
     subject_close(&plain);
