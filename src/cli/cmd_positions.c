@@ -54,18 +54,62 @@ static void print_settings(field_table table, const char *prefix)
   }
 }
 
-static const position_shape small = {.layers = 1, .heads = 1, .head_size = 2, .width = 2, .train_length = 64};
+/* A model of which each number tells what it is. */
+static const position_shape probe = {.layers = 5, .heads = 8, .head_size = 16, .width = 128, .train_length = 1000};
 
-/* The names of what it learns, "none" for nothing. */
-static void parameter_names(const position_method *m, char *text, size_t size)
+/* "layers * heads", or the number where it depends on no shape. */
+static void extent_text(size_t extent, char *text, size_t size)
 {
-  position_parameter list[POSITION_MAX_PARAMETERS];
+  const struct {
+    size_t extent;
+    const char *name;
+  } known[] = {{probe.layers, "layers"},
+               {probe.heads, "heads"},
+               {probe.layers * probe.heads, "layers * heads"},
+               {probe.width, "width"},
+               {probe.train_length, "train_length"}};
+  snprintf(text, size, "%zu", extent);
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+    if (known[i].extent == extent) snprintf(text, size, "%s", known[i].name);
+}
+
+static size_t parameters_of(const position_method *m, position_parameter *list)
+{
   initial_options initial = {0};
   field_init(m->fields, initial.bytes);
-  size_t count = m->parameters ? m->parameters(&small, initial.bytes, list) : 0;
+  return m->parameters ? m->parameters(&probe, initial.bytes, list) : 0;
+}
+
+/* The names and shapes of what it learns, "none" for nothing. */
+static void parameters_text(const position_method *m, char *text, size_t size)
+{
+  position_parameter list[POSITION_MAX_PARAMETERS];
+  size_t count = parameters_of(m, list);
   snprintf(text, size, "%s", count ? "learned: " : "none");
-  for (size_t i = 0; i < count; i++)
-    snprintf(text + strlen(text), size - strlen(text), "%s%.63s", i ? ", " : "", list[i].name);
+  for (size_t i = 0; i < count; i++) {
+    char rows[32], columns[32];
+    extent_text(list[i].rows, rows, sizeof rows);
+    extent_text(list[i].columns, columns, sizeof columns);
+    snprintf(text + strlen(text), size - strlen(text), "%s%.63s [%s, %s]", i ? ", " : "", list[i].name, rows, columns);
+  }
+}
+
+static json_node *parameters_node(const position_method *m)
+{
+  position_parameter list[POSITION_MAX_PARAMETERS];
+  json_node *nodes = node_new_array();
+  size_t count = parameters_of(m, list);
+  for (size_t i = 0; i < count; i++) {
+    char rows[32], columns[32];
+    json_node *node = node_new_object();
+    extent_text(list[i].rows, rows, sizeof rows);
+    extent_text(list[i].columns, columns, sizeof columns);
+    node_set_text(node, "name", list[i].name);
+    node_set_text(node, "rows", rows);
+    node_set_text(node, "columns", columns);
+    node_append(nodes, node);
+  }
+  return nodes;
 }
 
 static void add_cost(char *text, size_t size, const char *cost)
@@ -74,15 +118,22 @@ static void add_cost(char *text, size_t size, const char *cost)
   snprintf(text + used, size - used, "%s%s", used ? "; " : "", cost);
 }
 
-/* What the model does for its plan, beside what it does for none; the tables are not filled. */
-static void cost_of(const position_method *m, char *text, size_t size)
+/* Its plan for the smallest text; the tables are not there. */
+static position_plan outline_of(const position_method *m)
 {
   initial_options initial = {0};
   arena counted = {0};
-  position_plan plan = {.length = 1, .sets = 1, .embedding_scale = 1, .score_scale = 1, .bias = BIAS_NONE};
-  position_request request = {.shape = small, .options = initial.bytes, .length = 1};
+  position_plan plan = {.length = 1, .sets = 1, .bias = BIAS_NONE};
+  position_request request = {.shape = probe, .options = initial.bytes, .length = 1};
   field_init(m->fields, initial.bytes);
   m->layout(&request, &plan, &counted);
+  return plan;
+}
+
+/* What the model does for its plan, beside what it does for none. */
+static void cost_text(const position_method *m, char *text, size_t size)
+{
+  position_plan plan = outline_of(m);
   text[0] = '\0';
   if (m->embedding) add_cost(text, size, "one addition a channel of a token");
   if (plan.rotary) add_cost(text, size, "four multiply-adds a pair of channels of q and k");
@@ -95,26 +146,61 @@ static void cost_of(const position_method *m, char *text, size_t size)
   if (!text[0]) add_cost(text, size, "nothing");
 }
 
-/* Of the trained length, the method's own, or none. */
-static void print_limit(const position_method *m)
+/* Has it, with its own settings, heads whose slope is 0? */
+static bool has_flat_heads(const position_method *m)
+{
+  initial_options initial = {0};
+  position_tables tables;
+  position_request request = {.shape = probe, .options = initial.bytes, .length = 1};
+  bool flat = false;
+  field_init(m->fields, initial.bytes);
+  if (m->parameters || position_prepare(m, &request, &tables, NULL) != ALIBI_OK) return false;
+  for (size_t h = 0; tables.plan.bias == BIAS_SLOPE && h < probe.heads; h++) flat |= tables.plan.slopes[h] == 0;
+  position_release(&tables);
+  return flat;
+}
+
+static const char *skips_text(const position_method *m)
+{
+  if (outline_of(m).window) return "yes: keys outside the window";
+  if (!m->decays) return "never: no bias puts a key out of sight";
+  return has_flat_heads(m) ? "on heads with a slope: keys that are provably invisible" : "yes: keys that are provably invisible";
+}
+
+/* SIZE_MAX for none. */
+static size_t limit_of(const position_method *m)
 {
   initial_options initial = {0};
   field_init(m->fields, initial.bytes);
-  size_t limit = position_method_limit(m, &small, initial.bytes, NULL);
+  return position_method_limit(m, &probe, initial.bytes, NULL);
+}
+
+static void print_limit(const position_method *m)
+{
+  size_t limit = limit_of(m);
   if (limit == SIZE_MAX) printf("  positions   without end\n");
-  else if (limit == small.train_length) printf("  positions   end at the trained length\n");
-  else printf("  positions   %zu\n", limit);
+  else if (limit == probe.train_length) printf("  positions   end at the trained length\n");
+  else if (!m->further) printf("  positions   %zu\n", limit);
+  else printf("  positions   %zu (%s moves the end)\n", limit, m->further);
+}
+
+/* A number, "train_length" where it is that, or null for none. */
+static void set_limit(json_node *node, const position_method *m)
+{
+  size_t limit = limit_of(m);
+  if (limit == SIZE_MAX) node_set_null(node, "limit");
+  else if (limit == probe.train_length) node_set_text(node, "limit", "train_length");
+  else node_set_integer(node, "limit", (int64_t)limit);
 }
 
 static void print_method(const position_method *m)
 {
   printf("%s: %s\n\n  formula     %s\n  source      %s\n  relative    %s\n", m->name, m->title, m->formula,
          m->source, m->relative ? "yes: scores depend on the distance only" : "no");
-  char names[POSITION_MAX_PARAMETERS * FIELD_TEXT_SIZE];
-  parameter_names(m, names, sizeof names);
-  printf("  parameters  %s\n", names);
-  printf("  skips       %s\n", m->decays ? "yes: keys that are provably invisible" : "never: no bias puts a key out of sight");
-  cost_of(m, names, sizeof names);
+  char names[POSITION_MAX_PARAMETERS * 2 * FIELD_TEXT_SIZE];
+  parameters_text(m, names, sizeof names);
+  printf("  parameters  %s\n  skips       %s\n", names, skips_text(m));
+  cost_text(m, names, sizeof names);
   printf("  costs       %s\n", names);
   print_limit(m);
   position_extension_names(m->name, names, sizeof names);
@@ -162,13 +248,18 @@ static json_node *extension_node(const position_extension *x)
 static json_node *method_node(const position_method *m)
 {
   json_node *node = node_new_object(), *extensions = node_new_array();
+  char cost[256];
   node_set_text(node, "name", m->name);
   node_set_text(node, "title", m->title);
   node_set_text(node, "formula", m->formula);
   node_set_text(node, "source", m->source);
   node_set_boolean(node, "relative", m->relative);
   node_set_boolean(node, "decays", m->decays);
-  node_set_boolean(node, "parameters", m->parameters != NULL);
+  node_set(node, "parameters", parameters_node(m));
+  node_set_text(node, "skips", skips_text(m));
+  cost_text(m, cost, sizeof cost);
+  node_set_text(node, "cost", cost);
+  set_limit(node, m);
   node_set_text(node, "family", position_method_family(m));
   node_set(node, "settings", settings_node(m->fields));
   for (size_t i = 0; i < position_extension_count(); i++)
@@ -219,8 +310,8 @@ const command command_positions = {
     .summary = "list the position methods, or describe one",
     .operands = "[NAME]",
     .details =
-        "Without NAME: all of them. With NAME: its formula, its source, its settings, and how it can be extended, "
-        "each with its settings.",
+        "Without NAME: all of them. With NAME: its formula, its source, what it learns and costs, its settings, and how it can be "
+        "extended, each with its settings.",
     .options = positions_add_options,
     .run = positions_run,
 };
