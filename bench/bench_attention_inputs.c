@@ -149,7 +149,6 @@ static status model_inputs(alibi_context *context, const bench_attention_options
   TRY(model_pass_new(o->model, &shape, &in->pass, error));
   TRY(model_forward(in->pass, o->tokens, &all, 1, error));
   TRY(take_bias(in, &in->pass->position.plan, error));
-  in->scale *= in->pass->position.plan.score_scale;
   int64_t d = in->head_size, stride = (in->heads + 2 * in->kv_heads) * d;
   for (size_t l = 0; l < in->layers; l++) {
     const float *q = in->pass->blocks[l].qkv, *k = q + in->heads * d, *v = k + in->kv_heads * d;

@@ -138,6 +138,6 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   op_embedding_backward(context, s.rows, s.width, p->tokens, p->positions, plan->embedding_scale, p->dx,
                         grads->embedding, own->embedding);
   if (p->model->method->backward) p->model->method->backward(&p->request, plan, own, grads->position);
-  score_scaling_backward(&p->request, own->row_scale, grads->score_scale);
+  score_scaling_backward(&p->request, plan, own->row_scale, grads->score_scale);
   return loss;
 }

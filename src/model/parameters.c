@@ -136,7 +136,10 @@ void parameter_list_initialise(const parameter_list *list, const alibi_model_con
   double deviation = config->initial_deviation, residual = deviation / sqrt(2.0 * (double)config->layers);
   double embedding =
       config->embedding_deviation > 0 ? config->embedding_deviation : 1 / sqrt((double)config->width);
-  float score_scale = config->score_scaling == ALIBI_SCORE_SCALING_SSMAX ? score_scaling_initial(&shape) : 0;
+  position_request request = {
+      .shape = shape, .options = config->position_options.bytes, .length = (size_t)config->train_length};
+  bool scaled = config->score_scaling == ALIBI_SCORE_SCALING_SSMAX;
+  float score_scale = scaled ? score_scaling_initial(&shape, position_outline(method, &request).window) : 0;
   size_t own = 0;
   for (size_t i = 0; i < list->count; i++) {
     const parameter *p = &list->items[i];

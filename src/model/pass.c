@@ -166,7 +166,6 @@ static status prepare_position(model_pass *p, alibi_error *error)
                               .extension = p->shape.extension,
                               .extension_options = p->shape.extension_options,
                               .scaling = {.kind = (score_scaling_kind)model->config.score_scaling,
-                                          .length = (size_t)model_config_original_length(&model->config),
                                           .values = model->parameters.score_scale}};
   for (size_t i = 0; i < POSITION_MAX_PARAMETERS; i++) request.parameters[i] = model->parameters.position[i];
   if (request.extension) {
@@ -230,7 +229,6 @@ size_t model_pass_bytes(alibi_model *model, const pass_shape *shape)
 void model_pass_refresh(model_pass *pass)
 {
   const position_method *method = pass->model->method;
-  if (!method->parameters && !pass->request.scaling.values) return;
   position_fill(method, &pass->request, &pass->position.plan);
-  fill_tails(pass);
+  if (method->parameters) fill_tails(pass);
 }

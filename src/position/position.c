@@ -214,22 +214,25 @@ done:
   return result;
 }
 
-/* Does the method itself scale rows?  (Known once there is memory.) */
-static bool lay_out(const position_method *method, const position_request *request, position_tables *tables)
+static void lay_out(const position_method *method, const position_request *request, position_tables *tables)
 {
-  tables->plan =
-      (position_plan){.length = request->length, .sets = 1, .embedding_scale = 1, .score_scale = 1, .bias = BIAS_NONE};
+  tables->plan = (position_plan){
+      .length = request->length, .sets = 1, .embedding_scale = 1, .row_scale_sets = 1, .bias = BIAS_NONE};
   method->layout(request, &tables->plan, &tables->memory);
-  bool own = tables->plan.row_scale != NULL;
-  tables->plan.row_scale_sets = own ? tables->plan.sets : 1;
   score_scaling_layout(request, &tables->plan, &tables->memory);
-  return own;
+}
+
+position_plan position_outline(const position_method *method, const position_request *request)
+{
+  position_tables counted = {0};
+  lay_out(method, request, &counted);
+  return counted.plan;
 }
 
 void position_fill(const position_method *method, const position_request *request, position_plan *plan)
 {
-  method->fill(request, plan);
-  score_scaling_fill(request, plan);
+  if (method->parameters) method->fill(request, plan);
+  if (request->scaling.values) score_scaling_fill(request, plan);
 }
 
 status position_prepare(const position_method *method, const position_request *request, position_tables *tables,
@@ -240,10 +243,9 @@ status position_prepare(const position_method *method, const position_request *r
   TRY(check_request(method, request, error));
   lay_out(method, request, tables);
   TRY(arena_allocate(&tables->memory, "the tables of a position method", error));
-  if (lay_out(method, request, tables) && request->scaling.kind != SCORE_SCALING_NONE)
-    RAISE(error, ALIBI_INVALID, "position method '%s': expected no scaling of scores beside its own, found one",
-          method->name);
-  position_fill(method, request, &tables->plan);
+  lay_out(method, request, tables);
+  method->fill(request, &tables->plan);
+  score_scaling_fill(request, &tables->plan);
 done:
   if (result != ALIBI_OK) {
     arena_free(&tables->memory);

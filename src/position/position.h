@@ -1,7 +1,6 @@
 /* position/position.h - the seam of position methods: one const row each, one file each.
  *
- * A method may act in four places: on the embedding, on queries and keys (rotation), on the scores (bias), on the
- * scale of the scores.  It fills a `position_plan`, plain tables that the model applies without knowing the method; a
+ * A method may act in three places: on the embedding, on queries and keys (rotation), on the scores (bias).  It fills a `position_plan`, plain tables that the model applies without knowing the method; a
  * method with parameters also carries gradients of the tables back to them.  Each method states its formula once more in plain
  * double (bias, angle, embedding): the truth that the conformance suite compares with.
  *
@@ -30,7 +29,6 @@ typedef enum score_scaling_kind { SCORE_SCALING_NONE = 0, SCORE_SCALING_LOG_N, S
 /* Log-n scaling of the scores, a switch beside any method (position/score_scaling.h). */
 typedef struct position_scaling {
   score_scaling_kind kind;
-  size_t length;       /* L of log-n; 0: the trained length */
   const float *values; /* [L, H] of ssmax */
 } position_scaling;
 
@@ -55,9 +53,9 @@ typedef struct position_plan {
   bool adjacent;              /* pairs are (2p, 2p + 1), else (p, p + rotary/2) */
   const float *cosine, *sine; /* [length, rotary/2] */
   const float *key_cosine, *key_sine; /* of keys; NULL: as queries */
-  float score_scale;          /* multiplies 1/sqrt(d); 1 */
-  const float *row_scale;     /* [row_scale_sets, H, length] multiplies the scaled scores of the query at a position */
-  size_t row_scale_sets;      /* 1 or L; 0, as a method leaves it: sets */
+  /* [row_scale_sets, H, length] multiplies the scaled scores of the query at a position (position/score_scaling.h) */
+  const float *row_scale;
+  size_t row_scale_sets;      /* 1 or L */
   size_t window;              /* keys at i - j < window only; 0: all */
   bias_kind bias;
   const float *slopes;        /* [sets, H] BIAS_SLOPE */
@@ -166,6 +164,9 @@ size_t position_row(const position_request *request, size_t position);
 typedef double position_slope(const position_request *request, size_t set, size_t head);
 double position_slope_factor(const position_request *request, position_slope *slope, size_t set, size_t head);
 
+/* Of a plan for the request what is known before its tables are: sizes, kinds, the window.  Pointers are NULL. */
+position_plan position_outline(const position_method *method, const position_request *request);
+
 /* A plan with its memory. */
 typedef struct position_tables {
   position_plan plan;
@@ -176,7 +177,7 @@ typedef struct position_tables {
 status position_prepare(const position_method *method, const position_request *request, position_tables *tables,
                         alibi_error *error);
 void position_release(position_tables *tables);
-/* After parameters changed: the tables of the method and of the scaling of scores again. */
+/* After parameters changed: those tables again that hold some, of the method and of the scaling of scores. */
 void position_fill(const position_method *method, const position_request *request, position_plan *plan);
 
 #endif
