@@ -166,6 +166,8 @@ static status check_share(const alibi_session *from, int64_t length, const alibi
                           alibi_error *error)
 {
   const struct session_engine *e = from->engine;
+  const position_request *positions = &e->pass->request;
+  const position_extension *extension = positions->extension; /* asked for, or the model's own */
   extension_choice asked;
   char extend[EXTENSION_TEXT_SIZE] = "none";
   if (e->extension.extension) extension_text_write(&e->extension, extend, sizeof extend);
@@ -181,11 +183,12 @@ static status check_share(const alibi_session *from, int64_t length, const alibi
   if (options->capacity != 0 && options->capacity < length)
     return fail(error, ALIBI_INVALID, "session: expected a capacity of at least the %lld tokens shared, found %lld",
                 (long long)length, (long long)options->capacity);
-  if (e->extension.extension && options->capacity != 0 && (uint64_t)options->capacity != e->capacity)
+  bool follows = extension && extension->follows_length && extension->follows_length(positions);
+  if (follows && options->capacity != 0 && (uint64_t)options->capacity != e->capacity)
     return fail(error, ALIBI_INVALID,
                 "session: expected the capacity of the session that it begins with, %zu, since the extension '%s' depends "
                 "on it, found %lld",
-                e->capacity, extend, (long long)options->capacity);
+                e->capacity, extension->name, (long long)options->capacity);
   for (size_t l = 0; l < from->cache->lists; l++)
     if (from->cache->first_block[l] > (size_t)length / ATTENTION_BLOCK)
       return fail(error, ALIBI_INVALID,

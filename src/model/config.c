@@ -118,14 +118,15 @@ static status check_limit(const alibi_model_config *config, const position_metho
               limit, method->name, (long long)config->train_length);
 }
 
-static status check_extension(const alibi_model_config *config, position_shape shape, const extension_choice *choice,
+static status check_extension(const alibi_model_config *config, size_t length, const extension_choice *choice,
                               alibi_error *error)
 {
-  position_request request = {.shape = shape,
+  position_request request = {.shape = model_config_position_shape(config),
                               .options = config->position_options.bytes,
                               .length = (size_t)config->train_length,
                               .extension = choice->extension,
-                              .extension_options = choice->options.bytes};
+                              .extension_options = choice->options.bytes,
+                              .extension_length = length};
   return position_extension_check(model_config_method(config), &request, error);
 }
 
@@ -205,19 +206,17 @@ status model_config_resolve(alibi_model_config *config, alibi_error *error)
   result = position_extension_require("extension", config->position, config->extension, &extension, error);
   if (result != ALIBI_OK) return result;
   extension_choice choice = model_config_extension(config);
-  return check_extension(config, shape, &choice, error);
+  return check_extension(config, 0, &choice, error);
 }
 
 status model_config_read_extension(const alibi_model_config *config, const char *option, const char *text,
                                    extension_choice *choice, alibi_error *error)
 {
-  position_shape shape = model_config_position_shape(config);
   if (config->extension[0])
     return fail(error, ALIBI_INVALID, "%s: expected none, since the model has the extension '%s' of its own, found '%s'",
                 option, config->extension, text);
-  shape.train_length = (size_t)config->train_length;
   status result = extension_text_read(option, config->position, text, choice, error);
-  return result == ALIBI_OK ? check_extension(config, shape, choice, error) : result;
+  return result == ALIBI_OK ? check_extension(config, (size_t)config->train_length, choice, error) : result;
 }
 
 status alibi_model_config_check(const alibi_model_config *config, alibi_error *error)

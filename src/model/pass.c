@@ -169,7 +169,7 @@ static status prepare_position(model_pass *p, alibi_error *error)
                                           .values = model->parameters.score_scale}};
   for (size_t i = 0; i < POSITION_MAX_PARAMETERS; i++) request.parameters[i] = model->parameters.position[i];
   if (request.extension) {
-    request.shape.train_length = (size_t)model->config.train_length;
+    request.extension_length = (size_t)model->config.train_length;
   } else if (model->config.extension[0]) {
     request.extension = position_extension_find(model->config.position, model->config.extension);
     request.extension_options = model->config.extension_options.bytes;

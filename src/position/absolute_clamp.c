@@ -2,11 +2,11 @@
  * be measured where it has no positions at all; no paper recommends it. */
 #include <stddef.h>
 
-#include "position/position.h"
+#include "position/extension_factor.h"
 
 static size_t row(const position_request *request, size_t position)
 {
-  size_t last = request->shape.train_length - 1;
+  size_t last = extension_rows(request) - 1;
   return position < last ? position : last;
 }
 

@@ -2,11 +2,11 @@
  * model can be measured where it has no positions at all; no paper recommends it. */
 #include <stddef.h>
 
-#include "position/position.h"
+#include "position/extension_factor.h"
 
 static size_t row(const position_request *request, size_t position)
 {
-  return position % request->shape.train_length;
+  return position % extension_rows(request);
 }
 
 const position_extension position_extension_absolute_wrap = {

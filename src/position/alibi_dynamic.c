@@ -1,13 +1,25 @@
-/* ALiBi with slopes divided by max(1, n/L), n the declared length: nothing to configure, and what `linear` does with its factor
+/* ALiBi with slopes divided by max(1, n/L), n the declared length: no factor to configure, and what `linear` does with its own
  * left at 0.  Al-Khateeb et al., "Position interpolation improves ALiBi extrapolation", 2023. */
 #include <stddef.h>
 
 #include "position/extension_factor.h"
 
+typedef struct dynamic_options {
+  int64_t original_length;
+} dynamic_options;
+
+static const field fields[] = {EXTENSION_ORIGINAL_FIELD(dynamic_options)};
+
+static bool follows_length(const position_request *request)
+{
+  (void)request;
+  return true;
+}
+
 static double slope(const position_request *request, size_t rank, size_t count)
 {
   (void)rank, (void)count;
-  return 1 / extension_factor(request, 0, 0);
+  return 1 / extension_factor(request, 0, ((const dynamic_options *)request->extension_options)->original_length);
 }
 
 const position_extension position_extension_alibi_dynamic = {
@@ -17,5 +29,8 @@ const position_extension position_extension_alibi_dynamic = {
     .source = "Al-Khateeb et al., 2023",
     .family = "alibi",
     .keeps_trained = true,
+    .fields = FIELD_TABLE(fields),
+    .options_size = sizeof(dynamic_options),
+    .follows_length = follows_length,
     .slope = slope,
 };

@@ -4,12 +4,12 @@
 
 #include "position/extension_factor.h"
 
-static const field fields[] = {EXTENSION_FACTOR_FIELD(extension_factor_options)};
+static const field fields[] = {EXTENSION_FACTOR_FIELDS};
 
 static double slope(const position_request *request, size_t rank, size_t count)
 {
   (void)rank, (void)count;
-  return 1 / extension_factor(request, ((const extension_factor_options *)request->extension_options)->factor, 0);
+  return 1 / extension_factor_of(request);
 }
 
 const position_extension position_extension_alibi_linear = {
@@ -21,5 +21,7 @@ const position_extension position_extension_alibi_linear = {
     .keeps_trained = true,
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(extension_factor_options),
+    .check = extension_factor_check,
+    .follows_length = extension_factor_follows,
     .slope = slope,
 };

@@ -5,11 +5,11 @@
 
 #include "position/extension_factor.h"
 
-static const field fields[] = {EXTENSION_FACTOR_FIELD(extension_factor_options)};
+static const field fields[] = {EXTENSION_FACTOR_FIELDS};
 
 static double slope(const position_request *request, size_t rank, size_t count)
 {
-  double s = extension_factor(request, ((const extension_factor_options *)request->extension_options)->factor, 0);
+  double s = extension_factor_of(request);
   return count > 1 ? pow(s, -(double)rank / (double)(count - 1)) : 1;
 }
 
@@ -22,5 +22,7 @@ const position_extension position_extension_alibi_ntk = {
     .keeps_trained = true,
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(extension_factor_options),
+    .check = extension_factor_check,
+    .follows_length = extension_factor_follows,
     .slope = slope,
 };

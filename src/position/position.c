@@ -168,7 +168,7 @@ status position_extension_check(const position_method *method, const position_re
   if (extension->fields.count > 0 && !request->extension_options)
     RAISE(error, ALIBI_INVALID, "%s: expected its options, found none", what);
   TRY(field_check(extension->fields, request->extension_options, what, error));
-  if (extension->check) TRY(extension->check(request, error));
+  if (extension->check) TRY(extension->check(request, position_outline(method, request).rotary, error));
 done:
   return result;
 }

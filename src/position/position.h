@@ -40,6 +40,7 @@ typedef struct position_request {
   size_t length;                                  /* positions 0 .. length-1 are needed; also the declared length */
   const struct position_extension *extension;     /* NULL: as trained */
   const void *extension_options;
+  size_t extension_length;                        /* L of the extension; 0: that of the shape */
   position_scaling scaling;
 } position_request;
 
@@ -125,8 +126,10 @@ typedef struct position_extension {
   bool keeps_trained; /* up to the trained length it changes nothing, to the bit (with its initial settings) */
   field_table fields;
   size_t options_size; /* <= POSITION_OPTIONS_SIZE */
-  /* May be NULL: what the ranges of the fields cannot say. */
-  status (*check)(const position_request *request, alibi_error *error);
+  /* May be NULL: what the ranges of the fields cannot say.  rotary: channels of a head that turn. */
+  status (*check)(const position_request *request, size_t rotary, alibi_error *error);
+  /* Is it, with these settings, another at another declared length?  NULL: no. */
+  bool (*follows_length)(const position_request *request);
   /* One of the three.  w_p -> w'_p; returns the factor on cos and sin. */
   double (*frequencies)(const position_request *request, size_t rotary, double base, double *w);
   /* Multiplies the slope of the head that is the rank-th steepest (0: the steepest) of `count` heads with a slope above 0. */

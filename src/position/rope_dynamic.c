@@ -3,10 +3,12 @@
  * 2024. */
 #include <stddef.h>
 
+#include "position/extension_factor.h"
 #include "position/rope_frequencies.h"
 
 typedef struct dynamic_options {
   double factor;
+  int64_t original_length;
 } dynamic_options;
 
 static const field fields[] = {
@@ -17,12 +19,20 @@ static const field fields[] = {
      .maximum = 1e6,
      .initial = 2, /* of most published configurations */
      .help = "f: how much faster than the text the longest wavelength grows"},
+    EXTENSION_ORIGINAL_FIELD(dynamic_options),
 };
+
+static bool follows_length(const position_request *request)
+{
+  (void)request;
+  return true;
+}
 
 static double frequencies(const position_request *request, size_t rotary, double base, double *w)
 {
-  double f = ((const dynamic_options *)request->extension_options)->factor;
-  double n = (double)request->length, trained = (double)request->shape.train_length;
+  const dynamic_options *options = request->extension_options;
+  double f = options->factor, n = (double)request->length;
+  double trained = extension_original(request, options->original_length);
   if (n > trained) rope_stretch(base, f * n / trained - (f - 1), rotary, w);
   return 1;
 }
@@ -36,5 +46,6 @@ const position_extension position_extension_rope_dynamic = {
     .keeps_trained = true,
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(dynamic_options),
+    .follows_length = follows_length,
     .frequencies = frequencies,
 };

@@ -4,13 +4,12 @@
 
 #include "position/extension_factor.h"
 
-static const field fields[] = {EXTENSION_FACTOR_FIELD(extension_factor_options)};
+static const field fields[] = {EXTENSION_FACTOR_FIELDS};
 
 static double frequencies(const position_request *request, size_t rotary, double base, double *w)
 {
   (void)base;
-  const extension_factor_options *options = request->extension_options;
-  double s = extension_factor(request, options->factor, 0);
+  double s = extension_factor_of(request);
   for (size_t p = 0; p < rotary / 2; p++) w[p] /= s;
   return 1;
 }
@@ -24,5 +23,7 @@ const position_extension position_extension_rope_linear = {
     .keeps_trained = true,
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(extension_factor_options),
+    .check = extension_factor_check,
+    .follows_length = extension_factor_follows,
     .frequencies = frequencies,
 };

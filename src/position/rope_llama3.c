@@ -30,14 +30,14 @@ static const field fields[] = {
     EXTENSION_ORIGINAL_FIELD(llama3_options),
 };
 
-static status check(const position_request *request, alibi_error *error)
+static status check(const position_request *request, size_t rotary, alibi_error *error)
 {
   const llama3_options *options = request->extension_options;
   if (!(options->low_freq_factor < options->high_freq_factor))
     return fail(error, ALIBI_INVALID,
                 "position extension 'llama3': expected low_freq_factor below high_freq_factor, found %g and %g",
                 options->low_freq_factor, options->high_freq_factor);
-  return ALIBI_OK;
+  return extension_factor_check(request, rotary, error);
 }
 
 static double frequencies(const position_request *request, size_t rotary, double base, double *w)
@@ -65,5 +65,6 @@ const position_extension position_extension_rope_llama3 = {
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(llama3_options),
     .check = check,
+    .follows_length = extension_factor_follows,
     .frequencies = frequencies,
 };

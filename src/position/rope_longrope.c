@@ -66,13 +66,21 @@ static status check_list(const char *name, const char *text, size_t pairs, alibi
               name, pairs, text);
 }
 
-static status check(const position_request *request, alibi_error *error)
+static status check(const position_request *request, size_t rotary, alibi_error *error)
 {
   const longrope_options *options = request->extension_options;
-  size_t pairs = request->shape.head_size / 2;
-  status result = check_list("short_factors", options->short_factors, pairs, error);
+  size_t pairs = rotary / 2;
+  status result = extension_factor_check(request, rotary, error);
+  if (result == ALIBI_OK) result = check_list("short_factors", options->short_factors, pairs, error);
   if (result == ALIBI_OK) result = check_list("long_factors", options->long_factors, pairs, error);
   return result;
+}
+
+/* A fixed factor still chooses a list by the length. */
+static bool follows_length(const position_request *request)
+{
+  (void)request;
+  return true;
 }
 
 /* The list at pair p of `pairs`: itself where it has as many numbers, else on the straight lines between them. */
@@ -95,9 +103,8 @@ static double frequencies(const position_request *request, size_t rotary, double
   size_t pairs = rotary / 2, count = text[0] ? read_list(text, list, ROPE_PAIRS_MAX) : 0;
   if (count == 0 && beyond) rope_stretch(base, s, rotary, w);
   for (size_t p = 0; p < pairs && count > 0; p++) w[p] /= at_pair(list, count, p, pairs);
-  if (s == 1) return 1;
   if (options->attention_factor > 0) return options->attention_factor;
-  return original > 1 ? sqrt(1 + log(s) / log(original)) : 1;
+  return s > 1 && original > 1 ? sqrt(1 + log(s) / log(original)) : 1;
 }
 
 const position_extension position_extension_rope_longrope = {
@@ -110,5 +117,6 @@ const position_extension position_extension_rope_longrope = {
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(longrope_options),
     .check = check,
+    .follows_length = follows_length,
     .frequencies = frequencies,
 };

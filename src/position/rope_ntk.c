@@ -5,12 +5,11 @@
 #include "position/extension_factor.h"
 #include "position/rope_frequencies.h"
 
-static const field fields[] = {EXTENSION_FACTOR_FIELD(extension_factor_options)};
+static const field fields[] = {EXTENSION_FACTOR_FIELDS};
 
 static double frequencies(const position_request *request, size_t rotary, double base, double *w)
 {
-  const extension_factor_options *options = request->extension_options;
-  rope_stretch(base, extension_factor(request, options->factor, 0), rotary, w);
+  rope_stretch(base, extension_factor_of(request), rotary, w);
   return 1;
 }
 
@@ -23,5 +22,7 @@ const position_extension position_extension_rope_ntk = {
     .keeps_trained = true,
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(extension_factor_options),
+    .check = extension_factor_check,
+    .follows_length = extension_factor_follows,
     .frequencies = frequencies,
 };

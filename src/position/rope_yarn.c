@@ -57,14 +57,14 @@ static const field fields[] = {
      .help = "round the ends of the ramp to whole pairs"},
 };
 
-static status check(const position_request *request, alibi_error *error)
+static status check(const position_request *request, size_t rotary, alibi_error *error)
 {
   const yarn_options *options = request->extension_options;
   if (options->beta_fast < options->beta_slow)
     return fail(error, ALIBI_INVALID,
                 "position extension 'yarn': expected beta_fast of at least beta_slow, found %g and %g",
                 options->beta_fast, options->beta_slow);
-  return ALIBI_OK;
+  return extension_factor_check(request, rotary, error);
 }
 
 /* The pair, as a real number, that completes `turns` turns within L positions. */
@@ -85,7 +85,7 @@ static double frequencies(const position_request *request, size_t rotary, double
 {
   const yarn_options *options = request->extension_options;
   double s = extension_factor(request, options->factor, options->original_length);
-  if (s == 1) return 1;
+  if (s == 1) return magnitude(options, s);
   double d = (double)rotary, length = extension_original(request, options->original_length);
   double low = pair_of_turns(options->beta_fast, length, d, base);
   double high = pair_of_turns(options->beta_slow, length, d, base);
@@ -109,5 +109,6 @@ const position_extension position_extension_rope_yarn = {
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(yarn_options),
     .check = check,
+    .follows_length = extension_factor_follows,
     .frequencies = frequencies,
 };

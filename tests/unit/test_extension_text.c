@@ -67,7 +67,7 @@ static void slips_are_sentences(void **unused)
   static const struct {
     const char *method, *text, *sentence;
   } slips[] = {
-      {"rope", "ntk:beta=3", "--extend: ntk: expected settings from factor, found 'beta'"},
+      {"rope", "ntk:beta=3", "--extend: ntk: expected settings from factor, original_length, found 'beta'"},
       {"rope", "yarn:factor=x", "--extend: yarn: factor: expected a number from 0 to 1000000, found 'x'"},
       {"rope", "yarn:factor=-1", "--extend: yarn: factor: expected a number from 0 to 1000000, found -1"},
       {"rope", "yarn:truncate=2", "--extend: yarn: truncate: expected true or false, found '2'"},
@@ -75,7 +75,7 @@ static void slips_are_sentences(void **unused)
       {"rope", "yarn:", "--extend: yarn: expected settings as name=value between commas, found ''"},
       {"rope", "yarn:factor=2,", "--extend: yarn: expected settings as name=value between commas, found ''"},
       {"rope", "yarn:factor=2,factor=3", "--extend: yarn: 'factor' stands there twice"},
-      {"rope", "ntk:=2", "--extend: ntk: expected settings from factor, found ''"},
+      {"rope", "ntk:=2", "--extend: ntk: expected settings from factor, original_length, found ''"},
       {"none", "ntk:factor=2", "--extend: position method 'none' has no extensions, found 'ntk'"},
   };
   extension_choice choice;
@@ -185,7 +185,7 @@ static void sessions_of_other_settings_are_others(void **unused)
   assert_int_equal(alibi_session_share(sessions[2], 30, &o, &shared, &error), ALIBI_INVALID);
   assert_string_equal(error.message, "session: expected the extension of the session that it begins with, ntk:factor=2, found 'ntk'");
   assert_int_equal(open_with(model, "ntk:faktor=2", &shared), ALIBI_INVALID);
-  assert_string_equal(error.message, "extend: ntk: expected settings from factor, found 'faktor'");
+  assert_string_equal(error.message, "extend: ntk: expected settings from factor, original_length, found 'faktor'");
   for (size_t i = 0; i < 3; i++) alibi_session_free(sessions[i]);
   alibi_model_free(model);
   alibi_context_free(context);

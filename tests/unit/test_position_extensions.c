@@ -1,10 +1,11 @@
-/* Extensions of slopes and of absolute positions: what becomes of each head and each row, by hand, and the sentences of a refusal.
- * (Those of rotary methods: test_rope.c.) */
+/* Extensions of slopes and of absolute positions: what becomes of each head and each row, by hand, what all extensions share, and
+ * the sentences of a refusal.  (Frequencies: test_rope.c.) */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "position/extension_text.h"
@@ -200,6 +201,99 @@ static void one_name_means_what_the_family_says(void **unused)
                                      "sinusoidal, learned, found 'alibi'");
 }
 
+static const char *method_of(const position_extension *extension)
+{
+  for (size_t i = 0; i < position_method_count(); i++)
+    if (position_extends(extension, position_method_at(i))) return position_method_at(i)->name;
+  fail();
+  return NULL;
+}
+
+static void expect_refusal(const char *sentence)
+{
+  assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
+  if (!strstr(error.message, sentence)) fail_msg("expected a sentence with \"%s\", found \"%s\"", sentence, error.message);
+}
+
+/* It would be taken for 1. */
+static void a_factor_below_1_is_refused(void **unused)
+{
+  (void)unused;
+  size_t seen = 0;
+  for (size_t i = 0; i < position_extension_count(); i++) {
+    const position_extension *extension = position_extension_at(i);
+    const field *factor = field_find(extension->fields, "factor");
+    char text[64];
+    if (!factor || factor->initial != 0) continue;
+    snprintf(text, sizeof text, "%s:factor=0.5", extension->name);
+    use(method_of(extension), 2, text, 4 * L);
+    expect_refusal("factor: expected at least 1, or 0 (to follow the length), found 0.5");
+    snprintf(text, sizeof text, "%s:factor=1", extension->name);
+    use(method_of(extension), 2, text, 4 * L);
+    prepare();
+    seen++;
+  }
+  assert_int_equal(seen, 7);
+}
+
+static double factor_on_cosines(const char *extension, size_t length)
+{
+  use("rope", 1, extension, length);
+  prepare();
+  return tables.plan.cosine[0]; /* of angle 0 */
+}
+
+static void a_given_attention_factor_holds_at_any_length(void **unused)
+{
+  (void)unused;
+  static const char *const names[] = {"yarn", "longrope"};
+  for (size_t i = 0; i < 2; i++) {
+    char text[64];
+    snprintf(text, sizeof text, "%s:attention_factor=1.25", names[i]);
+    assert_true(factor_on_cosines(text, 10) == 1.25 && factor_on_cosines(text, L) == 1.25);
+    assert_true(factor_on_cosines(text, 4 * L) == 1.25);
+    assert_true(factor_on_cosines(names[i], L) == 1 && factor_on_cosines(names[i], 4 * L) > 1);
+  }
+}
+
+/* Of 8 channels half turn: two pairs. */
+static void lists_of_factors_are_for_the_pairs_that_turn(void **unused)
+{
+  (void)unused;
+  use("rope", 1, "longrope:long_factors=1/2", 4 * L);
+  const field *fraction = field_find(method->fields, "fraction");
+  assert_int_equal(field_set_text(fraction, options.bytes, "fraction", "0.5", &error), ALIBI_OK);
+  prepare();
+  assert_int_equal(tables.plan.rotary, 4);
+  const field *list = field_find(choice.extension->fields, "long_factors");
+  assert_int_equal(field_set_text(list, choice.options.bytes, "long_factors", "1/2/3", &error), ALIBI_OK);
+  expect_refusal("long_factors: expected 1 to 2 numbers");
+}
+
+/* The same as a setting of the extension, a field of the request, and the shape's. */
+static void an_extension_has_a_length_of_its_own(void **unused)
+{
+  (void)unused;
+  for (size_t i = 0; i < position_extension_count(); i++) {
+    const position_extension *extension = position_extension_at(i);
+    const field *original = field_find(extension->fields, "original_length");
+    double expected[2 * L] = {0};
+    for (size_t way = 0; original && way < 3; way++) {
+      char text[64];
+      snprintf(text, sizeof text, "%s%s", extension->name, way == 1 ? ":original_length=32" : "");
+      use(method_of(extension), extension->slope ? 4 : 1, text, 2 * L);
+      if (way == 0) request.shape.train_length = 32;
+      if (way == 2) request.extension_length = 32;
+      prepare();
+      for (size_t p = 0; p < 2 * L; p++) {
+        double found = extension->slope ? (double)tables.plan.slopes[p % 4] : (double)tables.plan.cosine[p];
+        if (way == 0) expected[p] = found;
+        assert_true(found == expected[p]);
+      }
+    }
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -210,6 +304,10 @@ int main(void)
       cmocka_unit_test_teardown(rows_beyond_the_trained_length, teardown),
       cmocka_unit_test_teardown(rows_collect_gradients, teardown),
       cmocka_unit_test(limits_are_lifted_by_rows_alone),
+      cmocka_unit_test_teardown(a_factor_below_1_is_refused, teardown),
+      cmocka_unit_test_teardown(a_given_attention_factor_holds_at_any_length, teardown),
+      cmocka_unit_test_teardown(lists_of_factors_are_for_the_pairs_that_turn, teardown),
+      cmocka_unit_test_teardown(an_extension_has_a_length_of_its_own, teardown),
       cmocka_unit_test(one_name_means_what_the_family_says),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

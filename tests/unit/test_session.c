@@ -77,11 +77,11 @@ static void expect_logits(const alibi_session *session, const float *all, const 
 static float *full_forward(alibi_model *model, const subject *s, const uint32_t *tokens)
 {
   pass_shape shape = {.rows = s->length, .segments = 1, .length = s->length, .head_rows = 1};
-  unsigned char options[POSITION_OPTIONS_SIZE] __attribute__((aligned(16)));
+  extension_choice choice = {0};
   if (s->extend) {
-    shape.extension = position_extension_find(model->config.position, s->extend);
-    field_init(shape.extension->fields, options);
-    shape.extension_options = options;
+    assert_int_equal(extension_text_read("extend", model->config.position, s->extend, &choice, &error), ALIBI_OK);
+    shape.extension = choice.extension;
+    shape.extension_options = choice.options.bytes;
   }
   model_pass *pass;
   pass_segment segment = {.count = s->length};
@@ -293,6 +293,51 @@ static void refuses_what_cannot_be(void **unused)
   alibi_context_free(context);
 }
 
+/* A beginning may go on in a session of another capacity where its keys are what they would be there: with an extension, run-time
+ * or the model's own, that does not go by the declared length. */
+static void a_beginning_is_shared_where_positions_stay(void **unused)
+{
+  (void)unused;
+  static const struct {
+    const char *own, *extend;
+    bool stays;
+  } cases[] = {{"none", NULL, true},           {"linear:factor=4", NULL, true},   {"none", "linear:factor=4", true},
+               {"yarn:factor=2", NULL, true},  {"none", "llama3:factor=2", true}, {"linear", NULL, false},
+               {"none", "ntk", false},         {"dynamic", NULL, false},          {"none", "dynamic", false},
+               {"longrope:factor=2", NULL, false}, {"none", "longrope", false}};
+  alibi_context *context = tiny_context(NULL, 1);
+  uint32_t tokens[LONG];
+  tiny_tokens(tokens, LONG, 8, VOCABULARY);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char settings[64];
+    snprintf(settings, sizeof settings, "position=rope extension=%s", cases[i].own);
+    alibi_model *model = tiny_model(context, settings);
+    subject s = {.extend = cases[i].extend, .length = 60};
+    alibi_session *first = open_session(model, &s), *second;
+    feed(first, tokens, 50);
+    alibi_session_options options;
+    alibi_session_options_init(&options);
+    options.capacity = LONG;
+    status result = alibi_session_share(first, 40, &options, &second, &error);
+    if (cases[i].stays) {
+      s.length = LONG;
+      float *all = full_forward(model, &s, tokens);
+      assert_int_equal(result, ALIBI_OK);
+      feed(second, tokens + 40, LONG - 40);
+      expect_logits(second, all, "shared: case", i);
+      free(all);
+    } else {
+      says(result, ALIBI_INVALID, "expected the capacity of the session that it begins with, 60, since the extension '");
+      options.capacity = 60;
+      assert_int_equal(alibi_session_share(first, 40, &options, &second, &error), ALIBI_OK);
+    }
+    alibi_session_free(second);
+    alibi_session_free(first);
+    alibi_model_free(model);
+  }
+  alibi_context_free(context);
+}
+
 /* After each refused call the session goes on as if nothing had been. */
 static void failed_calls_change_nothing(void **unused)
 {
@@ -336,6 +381,7 @@ int main(void)
       cmocka_unit_test(many_sessions_in_one_step),
       cmocka_unit_test(decoding_allocates_nothing),
       cmocka_unit_test(refuses_what_cannot_be),
+      cmocka_unit_test(a_beginning_is_shared_where_positions_stay),
       cmocka_unit_test(failed_calls_change_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
