@@ -47,8 +47,8 @@ ALIBI_API alibi_status alibi_trainer_new(alibi_context *context, const alibi_mod
                                          alibi_trainer **trainer, alibi_error *error);
 /* The same, going on from the weights of a trained model, which is copied.  config, usually that of alibi_model_get_config with
  * changes, may differ from the model's in train_length, the rotary base ("rope_base") and the extension alone; ALIBI_INVALID
- * names what else differs.  Frequencies still refer to the length of the first training (original_length, set here), and an
- * extension's factor of 0 becomes train_length / original_length: the model then runs with it at every length. */
+ * names what else differs.  Positions still refer to the length of the first training (original_length, set here).  A new extension
+ * refers to the latest length that was trained without one; its factor of 0 becomes train_length over that, at every length. */
 ALIBI_API alibi_status alibi_trainer_new_from(alibi_context *context, const alibi_model *model,
                                               const alibi_model_config *config, const alibi_train_options *options,
                                               const uint32_t *tokens, size_t count, alibi_trainer **trainer,

@@ -162,6 +162,7 @@ static status open_from(training *t, alibi_error *error)
   alibi_model_config config = *alibi_model_get_config(t->from);
   TRY(take_changes(t->line, &config, error));
   if (extend) TRY(model_config_set_extension(&config, "--extend", extend, error));
+  else TRY(fine_tune_check_kept(alibi_model_get_config(t->from), &config, error));
   TRY(fine_tune_config(alibi_model_get_config(t->from), &config, error));
   model_settings.config = config;
   if (!command_line_given(t->line, &model_settings.train, "learning_rate")) t->options.learning_rate = FINE_TUNING_RATE;
@@ -427,14 +428,12 @@ static void print_result(const training *t)
          t->test.bits_per_byte, t->test.tokens, t->test.window);
 }
 
-/* The configuration given on is the one before fine_tune_config where that would see its own changes as others'. */
 static status make_trainer(training *t, alibi_error *error)
 {
-  alibi_model_config config = model_settings.config;
+  const alibi_model_config *config = &model_settings.config;
   if (!t->from)
-    return alibi_trainer_new(t->context, &config, &t->options, t->data.train, t->data.train_count, &t->trainer, error);
-  config.original_length = alibi_model_get_config(t->from)->original_length;
-  return alibi_trainer_new_from(t->context, t->from, &config, &t->options, t->data.train, t->data.train_count,
+    return alibi_trainer_new(t->context, config, &t->options, t->data.train, t->data.train_count, &t->trainer, error);
+  return alibi_trainer_new_from(t->context, t->from, config, &t->options, t->data.train, t->data.train_count,
                                 &t->trainer, error);
 }
 

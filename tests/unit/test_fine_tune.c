@@ -11,6 +11,7 @@
 
 #include "alibi/evaluate.h"
 #include "alibi/session.h"
+#include "train/fine_tune.h"
 #include "train/trainer.h"
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
@@ -275,6 +276,111 @@ static void what_refers_to_which_length(void **unused)
   }
 }
 
+/* An extension that is named at run time changes frequencies, not the method: its window, its rows. */
+static void an_extension_leaves_the_method_alone(void **unused)
+{
+  (void)unused;
+  alibi_model *from = trained("position=rope-window", 3), *longer = tuned(from, "train_length=96", 1, NULL, NULL);
+  assert_true(nll(longer, LONG, "ntk") == nll(longer, LONG, NULL));
+  assert_true(nll(longer, LONG, "yarn:factor=1") == nll(longer, LONG, NULL));
+  alibi_model_free(longer);
+  alibi_model_free(from);
+  static const char *const policies[] = {"clamp", "wrap"};
+  alibi_model *learned = trained("position=learned", 3), *shorter = tuned(learned, "train_length=12", 1, NULL, NULL),
+              *sinusoidal = trained("position=sinusoidal", 3), *stretched = tuned(sinusoidal, "train_length=96", 1, NULL, NULL);
+  for (size_t i = 0; i < 2; i++) {
+    assert_true(nll(shorter, TRAINED, policies[i]) == nll(shorter, TRAINED, NULL));
+    assert_true(isfinite(nll(shorter, 2 * TRAINED, policies[i])));
+    assert_true(nll(stretched, LONG, policies[i]) == nll(stretched, LONG, NULL));
+    assert_true(nll(stretched, 2 * LONG, policies[i]) != nll(stretched, 2 * LONG, NULL));
+  }
+  alibi_model_free(learned);
+  alibi_model_free(shorter);
+  alibi_model_free(sinusoidal);
+  alibi_model_free(stretched);
+}
+
+/* A model that was trained further without an extension, and then again with one: what was run with an extension before is what the
+ * training with it begins from, for any extension that has a length to refer to. */
+static void an_extension_refers_to_what_was_trained_without_it(void **unused)
+{
+  (void)unused;
+  static const char *const methods[] = {"rope", "alibi"};
+  for (size_t m = 0; m < 2; m++) {
+    char text[64];
+    snprintf(text, sizeof text, "position=%s", methods[m]);
+    alibi_model *from = trained(text, 3), *middle = tuned(from, "train_length=48", 1, NULL, NULL);
+    for (size_t k = 0; k < position_extension_count(); k++) {
+      const position_extension *extension = position_extension_at(k);
+      if (position_extension_find(methods[m], extension->name) != extension) continue;
+      alibi_model_config config = *alibi_model_get_config(middle);
+      alibi_train_options o;
+      alibi_trainer *trainer;
+      snprintf(text, sizeof text, "train_length=96 extension=%s", extension->name);
+      tiny_set(&config, text);
+      alibi_train_options_init(&o);
+      o.batch_tokens = LONG;
+      if (alibi_trainer_new_from(context, middle, &config, &o, corpus, CORPUS, &trainer, &error) != ALIBI_OK)
+        fail_msg("%s", error.message);
+      const alibi_model_config *own = alibi_model_get_config(alibi_trainer_model(trainer));
+      assert_true(own->original_length == TRAINED && own->train_length == LONG);
+      const field *factor = field_find(extension->fields, "factor");
+      bool fixed = factor && factor->initial == 0;
+      if (fixed) assert_true(field_get_number(factor, own->extension_options.bytes) == 2);
+      if (nll(alibi_trainer_model(trainer), LONG, NULL) != nll(middle, LONG, extension->name))
+        fail_msg("%s: another loss than at run time", extension->name);
+      snprintf(text, sizeof text, fixed ? "%s:factor=2" : "%s", extension->name);
+      assert_true(nll(alibi_trainer_model(trainer), 2 * LONG, NULL) == nll(middle, 2 * LONG, text));
+      alibi_trainer_free(trainer);
+    }
+    alibi_model_free(from);
+    alibi_model_free(middle);
+  }
+}
+
+/* An inherited extension counts from what it counted from. */
+static void an_extension_is_replaced_by_a_longer_one(void **unused)
+{
+  (void)unused;
+  alibi_model *from = trained("position=rope", 3), *middle = tuned(from, "train_length=48", 1, NULL, NULL),
+              *extended = tuned(middle, "train_length=96 extension=linear", 1, NULL, NULL),
+              *more = tuned(extended, "train_length=192 extension=ntk", 1, NULL, NULL);
+  const extension_choice own = model_config_extension(&more->config);
+  assert_true(field_get_number(field_find(own.extension->fields, "factor"), own.options.bytes) == 4);
+  assert_true(field_get_number(field_find(own.extension->fields, "original_length"), own.options.bytes) == 48);
+  alibi_model_config config = extended->config;
+  config.train_length = 48;
+  assert_int_equal(fine_tune_check_kept(&extended->config, &config, &error), ALIBI_OK);
+  config.train_length = 97;
+  assert_int_equal(fine_tune_check_kept(&extended->config, &config, &error), ALIBI_INVALID);
+  scratch_says(error.message, "'linear' with a factor of 2, reaches 96 tokens, not 97: expected --extend beside it");
+  assert_int_equal(fine_tune_check_kept(&middle->config, &config, &error), ALIBI_OK);
+  alibi_model_free(from);
+  alibi_model_free(middle);
+  alibi_model_free(extended);
+  alibi_model_free(more);
+}
+
+/* What comes out may go in again; the first length is never asked for. */
+static void a_configuration_is_settled_once(void **unused)
+{
+  (void)unused;
+  static const char *const changes[] = {"train_length=96 extension=yarn", "train_length=96", "train_length=12 original_length=7",
+                                        "train_length=96 extension=dynamic original_length=96"};
+  alibi_model *from = trained("position=rope", 3), *middle = tuned(from, "train_length=48", 1, NULL, NULL);
+  for (size_t i = 0; i < 4; i++) {
+    alibi_model_config once = middle->config, twice;
+    tiny_set(&once, changes[i]);
+    if (fine_tune_config(&middle->config, &once, &error) != ALIBI_OK) fail_msg("%s", error.message);
+    assert_int_equal(once.original_length, TRAINED);
+    twice = once;
+    if (fine_tune_config(&middle->config, &twice, &error) != ALIBI_OK) fail_msg("%s", error.message);
+    assert_memory_equal(&once, &twice, sizeof once);
+  }
+  alibi_model_free(from);
+  alibi_model_free(middle);
+}
+
 static void refused(const alibi_model *from, const char *settings, const char *sentence)
 {
   alibi_model_config config = *alibi_model_get_config(from);
@@ -300,9 +406,11 @@ static void what_cannot_change_is_named(void **unused)
   refused(rope, "rope_fraction=0.5", "fine-tuning: rope fraction: expected that of the trained model, 1, found 0.5");
   refused(rope, "norm=rmsnorm", "fine-tuning: norm: expected that of the trained model, layernorm, found rmsnorm");
   refused(rope, "score_scaling=ssmax", "fine-tuning: score_scaling: expected that of the trained model, none, found ssmax");
-  refused(rope, "original_length=12", "fine-tuning: original_length: expected that of the trained model, 0, found 12");
   refused(sinusoidal, "sinusoidal_base=500", "fine-tuning: sinusoidal base: expected that of the trained model");
   refused(learned, "train_length=96", "train_length: expected at most the 24 positions that the method 'learned' has, found 96");
+  alibi_model *longer = tuned(sinusoidal, "train_length=96", 1, NULL, NULL);
+  refused(longer, "train_length=192 extension=clamp", "the 96 tokens that the model was trained at without it, found 'clamp'");
+  alibi_model_free(longer);
   alibi_model *shorter = tuned(learned, "train_length=12", 1, NULL, NULL);
   assert_true(parameter_find(&shorter->list, "position.embedding")->rows == TRAINED);
   alibi_model_free(shorter);
@@ -321,6 +429,10 @@ int main(void)
       cmocka_unit_test(frequencies_refer_to_the_first_length),
       cmocka_unit_test(tuning_goes_on_from_the_first_length),
       cmocka_unit_test(what_refers_to_which_length),
+      cmocka_unit_test(an_extension_leaves_the_method_alone),
+      cmocka_unit_test(an_extension_refers_to_what_was_trained_without_it),
+      cmocka_unit_test(an_extension_is_replaced_by_a_longer_one),
+      cmocka_unit_test(a_configuration_is_settled_once),
       cmocka_unit_test(what_cannot_change_is_named),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
