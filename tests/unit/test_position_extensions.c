@@ -211,6 +211,7 @@ static const char *method_of(const position_extension *extension)
 
 static void expect_refusal(const char *sentence)
 {
+  position_release(&tables);
   assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
   if (!strstr(error.message, sentence)) fail_msg("expected a sentence with \"%s\", found \"%s\"", sentence, error.message);
 }
