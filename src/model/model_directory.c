@@ -1,6 +1,7 @@
 /* A model on disk: config.json and model.safetensors in a directory.  The weights are written first and the
  * configuration last, so a directory with a configuration has weights; the weights carry a copy of the
  * configuration they were saved with, so a pair that does not belong together is found. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,10 +65,22 @@ static status check_tensor(const safetensors_file *file, const char *path, const
   if (t->type != TENSOR_F32)
     return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected type F32, found another", path, p->name);
   size_t found = t->dimensions > 0 ? t->shape[0] : 0, other = t->dimensions > 1 ? t->shape[1] : 1;
-  if (t->dimensions != (p->vector ? 1 : 2) || found != p->rows || other != p->columns)
-    return fail(error, ALIBI_BAD_INPUT,
-                "%s: tensor '%s': expected shape [%zu, %zu], found [%zu, %zu] in %d dimensions", path, p->name,
-                p->rows, p->columns, found, other, t->dimensions);
+  if (t->dimensions != (p->vector ? 1 : 2))
+    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected %d dimensions, found %d", path, p->name,
+                p->vector ? 1 : 2, (int)t->dimensions);
+  if (found != p->rows || other != p->columns)
+    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected shape [%zu, %zu], found [%zu, %zu]", path, p->name,
+                p->rows, p->columns, found, other);
+  return ALIBI_OK;
+}
+
+/* A number that is none may hide behind a maximum, and come out as a plausible figure. */
+static status check_finite(const char *path, const parameter *p, const float *values, alibi_error *error)
+{
+  for (size_t i = 0; i < parameter_elements(p); i++)
+    if (!isfinite(values[i]))
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected finite numbers, found %g at element %zu", path,
+                  p->name, (double)values[i], i);
   return ALIBI_OK;
 }
 
@@ -152,8 +165,13 @@ status alibi_model_open(alibi_context *context, const char *directory, alibi_mod
     const parameter *p = &(*model)->list.items[i];
     memcpy((*model)->values + p->offset, safetensors_find(file, p->name)->data,
            parameter_elements(p) * sizeof(float));
+    TRY(check_finite(weights_path, p, (*model)->values + p->offset, error));
   }
 done:
+  if (result != ALIBI_OK) {
+    alibi_model_free(*model);
+    *model = NULL;
+  }
   safetensors_close(file);
   node_free(node);
   free(weights_path);

@@ -1,5 +1,6 @@
 /* Models in memory and on disk: a model that was written is read back bit for bit and gives the same logits; every kind of damage is
  * one sentence that names the file and the tensor or key; configurations are checked before anything is made of them. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -267,10 +268,14 @@ static void damaged_weights(void **unused)
   refuse("model.safetensors", "'embedding.weight': expected shape [29, 32], found [32, 29]");
   tensors[0].dimensions = 3, tensors[0].shape[0] = 29, tensors[0].shape[1] = 32, tensors[0].shape[2] = 1;
   assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error), ALIBI_OK);
-  refuse("model.safetensors", "in 3 dimensions");
+  refuse("model.safetensors", "'embedding.weight': expected 2 dimensions, found 3");
   tensors[0].dimensions = 2, tensors[0].name = "embeddings.weight";
   assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error), ALIBI_OK);
   refuse("model.safetensors", "'embedding.weight', found none");
+  tensors[0].name = "embedding.weight", tensors[0].shape[2] = 0;
+  model->values[7] = NAN;
+  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error), ALIBI_OK);
+  refuse("model.safetensors", "'embedding.weight': expected finite numbers, found nan at element 7");
   free(tensors);
   alibi_model_free(model);
 }
