@@ -43,6 +43,13 @@ typedef struct picture {
   double title_height;
 } picture;
 
+/* Bands of many lines would hide the lines. */
+static bool banded(const picture *p)
+{
+  enum { MOST_BANDS = 14 };
+  return p->entry_count <= MOST_BANDS;
+}
+
 static void picture_free(picture *p)
 {
   for (size_t i = 0; i < PANELS; i++) {
@@ -332,7 +339,7 @@ static void add_panel(draft *d, const picture *p, size_t index, size_t first_blo
   draft_add(d, "}' at graph 0, graph 1 offset 0,%s font ',%d'\n", small ? "0.8" : "1", small ? 13 : 15);
   add_trained(d, p, n, small);
   draft_add(d, "  plot \\\n");
-  for (size_t j = 0; j < n->count; j++)
+  for (size_t j = 0; banded(p) && j < n->count; j++)
     draft_add(
         d, "    data index %zu using 1:3:4 with filledcurves fs transparent solid 0.13 noborder lc rgb '%s', \\\n",
         first_block + j, n->lines[j].colour);
@@ -378,8 +385,8 @@ static void add_script(draft *d, const picture *p)
             "  set output picture.suffix\n  set multiplot\n");
   add_title(d, p, false);
   draft_add(d,
-            "  set label 'Bands: plus and minus one standard error' at screen 0.02, screen %.4f font ',13' "
-            "tc rgb '#555555'\n",
+            "  set label '%s' at screen 0.02, screen %.4f font ',13' tc rgb '#555555'\n",
+            banded(p) ? "Bands: plus and minus one standard error" : "Standard errors: report.html, results.csv",
             1 - (p->title_height - 2) / p->height);
   add_legend(d, p);
   size_t block = 0;
