@@ -442,7 +442,7 @@ void KERNEL(attention_forward)(const attention_head *h, float *scratch)
   crew.values = take(&scratch, BLOCK * width);
   crew.s = take(&scratch, BLOCK * BLOCK);
   crew.biases = take(&scratch, STRIP);
-  for (size_t i = 0; i < ATTENTION_CREW; i++) {
+  for (size_t i = 0; i < ATTENTION_CREW && (h->both_sides || i * BLOCK < h->queries); i++) {
     forward_tile *t = &crew.tiles[i];
     t->q = take(&scratch, BLOCK * width);
     t->out = take(&scratch, BLOCK * width);

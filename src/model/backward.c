@@ -82,8 +82,8 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
   block_weights weights = model_block_weights(p->model, layer);
   op_linear_backward(context, &p->work, s->rows, b->attended, s->attended, &weights.attention_output, p->dx,
                      s->width, p->dattended, s->attended, g->output_weight, g->output_bias);
-  memset(p->dqkv, 0, s->rows * s->qkv * sizeof *p->dqkv);
   op_attention a = walk_attention(p, s, layer, b);
+  a.overwrites = true;
   a.dout = (op_heads){p->dattended, s->attended, s->head_size};
   a.dq = (op_heads_out){p->dqkv, s->qkv, s->head_size};
   a.dk = (op_heads_out){p->dqkv + s->attended, s->qkv, s->head_size};

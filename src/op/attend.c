@@ -136,6 +136,27 @@ double attend_operations(const op_attention *a)
   return pairs * (double)(a->heads * a->head_size);
 }
 
+/* ---- items ---- */
+
+bool attend_whole_segments(const alibi_context *context, const op_attention *a)
+{
+  const size_t longest = PROOF_FROM * ATTENTION_BLOCK;
+  if (a->segment_count < 4 * (size_t)context->threads) return false;
+  for (size_t s = 0; s < a->segment_count; s++)
+    if (a->segments[s].cache || a->segments[s].keys > longest || a->segments[s].rows > longest) return false;
+  return true;
+}
+
+void attend_fetch(const op_heads *x, size_t heads, size_t head_size, size_t row, size_t rows)
+{
+  enum { LINE = 16, MOST = 64 << 10 }; /* floats; bytes: of eight or so, twice, in a second-level cache */
+  if (rows * heads * head_size * sizeof *x->data > MOST) return;
+  for (size_t r = row; r < row + rows; r++)
+    for (size_t h = 0; h < heads; h++)
+      for (size_t c = 0; c < head_size; c += LINE)
+        __builtin_prefetch(x->data + r * x->row_stride + h * x->head_stride + c, 0, 2);
+}
+
 /* ---- heads ---- */
 
 static const float *table_at_zero(const op_attention *a, const float *table, size_t h)
@@ -474,29 +495,42 @@ static void add_tallies(const alibi_context *context, const attend_plan *p, atte
   }
 }
 
+static void fetch_segment(const op_attention *a, const attention_segment *s)
+{
+  op_heads out = {a->out.data, a->out.row_stride, a->out.head_stride};
+  attend_fetch(&a->q, a->heads, a->head_size, s->row, s->rows);
+  attend_fetch(&a->k, a->kv_heads, a->head_size, s->key_row, s->keys);
+  attend_fetch(&a->v, a->kv_heads, a->head_size, s->key_row, s->keys);
+  attend_fetch(&out, a->heads, a->head_size, s->row, s->rows);
+}
+
 void op_attention_forward(alibi_context *context, const op_attention *a, void *memory)
 {
   const kernel_table *k = context->kernel;
   attend_plan p = attend_begin(context, a, false, memory);
-  bool skips = may_skip(context, a);
+  bool skips = may_skip(context, a), whole = attend_whole_segments(context, a);
   size_t longest = 0;
   for (size_t s = 0; s < a->segment_count; s++)
     if (a->segments[s].rows > longest) longest = a->segments[s].rows;
   size_t rows = rows_of_item(context, a, longest), parts = (longest + rows - 1) / rows;
+  size_t ahead = (size_t)context->threads, pieces = parts * a->segment_count, share = whole ? a->heads : 1; /* heads of an item */
   memset(p.tallies, 0, (size_t)context->threads * sizeof *p.tallies);
   attend_order_heads(a->bias == BIAS_SLOPE ? a->slopes : NULL, a->heads, p.head_order);
   if (skips) prepare_proof(context, a, &p);
-  size_t items = a->segment_count * a->heads * parts;
-  OP_FOR_ITEMS(context, dynamic, items, 2 * attend_operations(a), {
-    size_t segment = item / parts % a->segment_count, h = p.head_order[item / parts / a->segment_count];
+  OP_FOR_ITEMS(context, dynamic, pieces * (a->heads / share), 2 * attend_operations(a), {
+    size_t segment = item / parts % a->segment_count, first = item / pieces * share;
     size_t start = (parts - 1 - item % parts) * rows; /* the longest first */
     if (start >= a->segments[segment].rows) continue;
     if (a->stops_when_cancelled && context_cancelled(context)) continue;
-    attention_head head = attend_head(a, segment, h);
-    if (skips) prove(a, &p, segment, h, &head);
-    head = rows_of_head(head, start, rows);
-    head.tally = a->tally ? &p.tallies[worker] : NULL;
-    k->attention_forward(&head, p.scratch + worker * p.scratch_floats);
+    if (whole && segment + ahead < a->segment_count) /* most likely this thread's next */
+      fetch_segment(a, &a->segments[segment + ahead]);
+    for (size_t i = first; i < first + share; i++) {
+      attention_head head = attend_head(a, segment, p.head_order[i]);
+      if (skips) prove(a, &p, segment, p.head_order[i], &head);
+      head = rows_of_head(head, start, rows);
+      head.tally = a->tally ? &p.tallies[worker] : NULL;
+      k->attention_forward(&head, p.scratch + worker * p.scratch_floats);
+    }
   });
   if (a->tally) add_tallies(context, &p, a->tally);
 }

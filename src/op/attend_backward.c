@@ -149,18 +149,28 @@ static void backward_span(alibi_context *context, const op_attention *a, const a
 
 /* ---- the call ---- */
 
-static void prepare(alibi_context *context, const op_attention *a, const attend_plan *p)
+static void prepare_head(const alibi_context *context, const op_attention *a, const attend_plan *p, size_t segment,
+                         size_t h)
 {
-  size_t items = a->segment_count * a->heads;
-  for (size_t i = 0; i < a->kv_heads * p->blocks; i++) atomic_init(&p->turns[i], 0);
-  OP_FOR_ITEMS(context, dynamic, items, attend_operations(a) / ATTENTION_BLOCK, {
-    size_t segment = item / a->heads, h = item % a->heads;
-    attention_head head = backward_head(a, p, segment, h);
-    context->kernel->attention_delta(&head, 0, head.queries, (float *)head.delta);
-    if (uses_visited(a, &a->segments[segment])) find_visitors(a, p, segment, h);
-    for (size_t r = 0; p->row_sums && r < head.queries; r++)
-      head.row_sums[2 * r * a->heads] = head.row_sums[2 * r * a->heads + 1] = 0;
-  });
+  attention_head head = backward_head(a, p, segment, h);
+  context->kernel->attention_delta(&head, 0, head.queries, (float *)head.delta);
+  if (uses_visited(a, &a->segments[segment])) find_visitors(a, p, segment, h);
+  for (size_t r = 0; p->row_sums && r < head.queries; r++)
+    head.row_sums[2 * r * a->heads] = head.row_sums[2 * r * a->heads + 1] = 0;
+}
+
+static void zero_rows(const op_heads_out *x, size_t heads, size_t head_size, size_t row, size_t rows)
+{
+  for (size_t r = row; r < row + rows; r++)
+    for (size_t h = 0; h < heads; h++)
+      memset(x->data + r * x->row_stride + h * x->head_stride, 0, head_size * sizeof *x->data);
+}
+
+static void begin_gradients(const op_attention *a, const attention_segment *s)
+{
+  zero_rows(&a->dq, a->heads, a->head_size, s->row, s->rows);
+  zero_rows(&a->dk, a->kv_heads, a->head_size, s->key_row, s->keys);
+  zero_rows(&a->dv, a->kv_heads, a->head_size, s->key_row, s->keys);
 }
 
 /* The sum of the spans' parts and of each row's correction (kernel/kernel.h, row_sums). */
@@ -193,13 +203,62 @@ static void add_parts(alibi_context *context, const op_attention *a, const atten
   });
 }
 
-/* Item 0 is the last span of all. */
-static key_span span_of(const alibi_context *context, const op_attention *a, const attend_plan *p, size_t item)
+static key_span span_at(const alibi_context *context, const op_attention *a, const attend_plan *p, size_t segment,
+                        size_t span, size_t group)
 {
-  size_t at = p->span_start[a->segment_count] - 1 - item / a->kv_heads, most = context->kernel->attention_span(a->head_size);
-  size_t segment = attend_segment_of(p->span_start, a->segment_count, at), span = at - p->span_start[segment];
-  size_t blocks = tiles_of(a->segments[segment].keys), end = (span + 1) * most < blocks ? (span + 1) * most : blocks;
-  return (key_span){segment, item % a->kv_heads, span, span * most, end - 1, at};
+  size_t most = context->kernel->attention_span(a->head_size), blocks = tiles_of(a->segments[segment].keys);
+  size_t end = (span + 1) * most < blocks ? (span + 1) * most : blocks;
+  return (key_span){segment, group, span, span * most, end - 1, p->span_start[segment] + span};
+}
+
+static op_heads read_of(const op_heads_out *x)
+{
+  return (op_heads){x->data, x->row_stride, x->head_stride};
+}
+
+static void fetch_segment(const op_attention *a, const attention_segment *s)
+{
+  op_heads out = read_of(&a->out), dq = read_of(&a->dq), dk = read_of(&a->dk), dv = read_of(&a->dv);
+  attend_fetch(&out, a->heads, a->head_size, s->row, s->rows);
+  attend_fetch(&a->dout, a->heads, a->head_size, s->row, s->rows);
+  attend_fetch(&a->q, a->heads, a->head_size, s->row, s->rows);
+  attend_fetch(&a->k, a->kv_heads, a->head_size, s->key_row, s->keys);
+  attend_fetch(&a->v, a->kv_heads, a->head_size, s->key_row, s->keys);
+  if (a->overwrites) return;
+  attend_fetch(&dq, a->heads, a->head_size, s->row, s->rows);
+  attend_fetch(&dk, a->kv_heads, a->head_size, s->key_row, s->keys);
+  attend_fetch(&dv, a->kv_heads, a->head_size, s->key_row, s->keys);
+}
+
+/* An item is a segment. */
+static void backward_segments(alibi_context *context, const op_attention *a, const attend_plan *p)
+{
+  OP_FOR_ITEMS(context, dynamic, a->segment_count, 5 * attend_operations(a), {
+    const attention_segment *s = &a->segments[item];
+    size_t next = item + (size_t)context->threads; /* most likely this thread's */
+    if (next < a->segment_count) fetch_segment(a, &a->segments[next]);
+    if (a->overwrites) begin_gradients(a, s);
+    for (size_t h = 0; h < a->heads; h++) prepare_head(context, a, p, item, h);
+    for (size_t span = p->span_start[item + 1] - p->span_start[item]; span-- > 0;)
+      for (size_t group = 0; group < a->kv_heads; group++) {
+        key_span place = span_at(context, a, p, item, span, group);
+        backward_span(context, a, p, &place, p->scratch + worker * p->scratch_floats);
+      }
+  });
+}
+
+/* An item is a span and a group; item 0 the last span of all. */
+static void backward_spans(alibi_context *context, const op_attention *a, const attend_plan *p)
+{
+  size_t spans = p->span_start[a->segment_count], pairs = a->segment_count * a->heads;
+  for (size_t s = 0; a->overwrites && s < a->segment_count; s++) begin_gradients(a, &a->segments[s]);
+  OP_FOR_ITEMS(context, dynamic, pairs, attend_operations(a) / ATTENTION_BLOCK,
+               { prepare_head(context, a, p, item / a->heads, item % a->heads); });
+  OP_FOR_ITEMS(context, monotonic : dynamic, spans * a->kv_heads, 5 * attend_operations(a), {
+    size_t at = spans - 1 - item / a->kv_heads, segment = attend_segment_of(p->span_start, a->segment_count, at);
+    key_span place = span_at(context, a, p, segment, at - p->span_start[segment], item % a->kv_heads);
+    backward_span(context, a, p, &place, p->scratch + worker * p->scratch_floats);
+  });
 }
 
 void op_attention_backward(alibi_context *context, const op_attention *a, void *memory)
@@ -208,12 +267,8 @@ void op_attention_backward(alibi_context *context, const op_attention *a, void *
   size_t tables = a->heads * p.parts;
   if (a->table_grad) memset(p.table_parts, 0, tables * sizeof *p.table_parts);
   if (a->factor_grad) memset(p.factor_parts, 0, tables * sizeof *p.factor_parts);
-  prepare(context, a, &p);
-  size_t items = p.span_start[a->segment_count] * a->kv_heads;
-  OP_FOR_ITEMS(context, monotonic : dynamic, items, 5 * attend_operations(a), {
-    key_span span = span_of(context, a, &p, item);
-    backward_span(context, a, &p, &span, p.scratch + worker * p.scratch_floats);
-  });
+  for (size_t i = 0; i < a->kv_heads * p.blocks; i++) atomic_init(&p.turns[i], 0);
+  (attend_whole_segments(context, a) ? backward_segments : backward_spans)(context, a, &p);
   if (a->slope_grad || a->table_grad || a->factor_grad) add_parts(context, a, &p);
   for (size_t s = 0; a->query_offset_grad && s < a->segment_count; s++)
     for (size_t i = a->segments[s].row * a->heads; i < (a->segments[s].row + a->segments[s].rows) * a->heads; i++)

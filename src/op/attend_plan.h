@@ -42,6 +42,13 @@ attention_head attend_head(const op_attention *a, size_t segment, size_t h);
 /* Heads in the order of their expected cost: the gentlest slope [heads] walks farthest; NULL: all alike. */
 void attend_order_heads(const float *slopes, size_t heads, size_t *order);
 
+/* Segments are short and many: then an item is a whole one with all its heads, so that its rows are read once, as they
+ * lie. */
+bool attend_whole_segments(const alibi_context *context, const op_attention *a);
+
+/* Asks for rows of all heads: those of one lie strides apart, where no processor looks ahead by itself. */
+void attend_fetch(const op_heads *x, size_t heads, size_t head_size, size_t row, size_t rows);
+
 static inline size_t tiles_of(size_t rows)
 {
   return (rows + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;

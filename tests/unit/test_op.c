@@ -504,10 +504,12 @@ static void numbers_in_a_line(void **unused)
 
 /* ---- attention ---- */
 
-/* Two groups of three heads; sequences of one token, of whole blocks, of more than a block. */
-enum { HEADS = 6, GROUPS = 2, SIZE = 20, SEQUENCES = 6, LONGEST = 400, STRIDE = (HEADS + 2 * GROUPS) * SIZE };
+/* Two groups of three heads; sequences of one token, of whole blocks, of more than a block; or short ones, which one or two
+ * threads take whole, and more threads span by span. */
+enum { HEADS = 6, GROUPS = 2, SIZE = 20, SEQUENCES = 10, LONGEST = 400, STRIDE = (HEADS + 2 * GROUPS) * SIZE };
 
-static const size_t lengths[SEQUENCES] = {70, 1, LONGEST, 33, 128, 300};
+static const size_t mixed[SEQUENCES] = {70, 1, LONGEST, 33, 128, 300}, brief[SEQUENCES] = {70, 1, 0, 33, 256, 64, 9, 9, 128, 2};
+static const size_t *lengths = mixed;
 
 static size_t sequences_of(attention_segment *segments)
 {
@@ -546,7 +548,7 @@ static void *memory_for(const alibi_context *context, size_t rows, bool backward
   return numbers(op_attention_bytes(context, &size) / sizeof(float), 8); /* what was there does not count */
 }
 
-static void attention_both_ways(alibi_context *context, results *r, bias_kind bias)
+static void attention_both_ways(alibi_context *context, results *r, bias_kind bias, bool overwrites)
 {
   attention_segment segments[SEQUENCES];
   size_t rows = sequences_of(segments), n = rows * HEADS * SIZE, table = HEADS * LONGEST;
@@ -564,7 +566,19 @@ static void attention_both_ways(alibi_context *context, results *r, bias_kind bi
   a.dv = gradients_at(gradients + (HEADS + GROUPS) * SIZE);
   if (bias == BIAS_DISTANCE) a.table_grad = numbers(table, 6);
   if (bias == BIAS_SLOPE) a.slope_grad = (double *)(void *)slopes;
+  if (overwrites) memset(gradients, 0, rows * STRIDE * sizeof *gradients);
   op_attention_backward(context, &a, memory_for(context, rows, true));
+  if (overwrites) { /* what was there does not count */
+    float *over = a.dq.data = numbers(rows * STRIDE, 7);
+    a.dk.data = over + HEADS * SIZE;
+    a.dv.data = over + (HEADS + GROUPS) * SIZE;
+    a.overwrites = true;
+    a.slope_grad = NULL;
+    a.table_grad = NULL;
+    op_attention_backward(context, &a, memory_for(context, rows, true));
+    expect_same("gradients set", over, gradients, rows * STRIDE);
+    return;
+  }
   result(r, out, n);
   result(r, lse, rows * HEADS);
   result(r, gradients, rows * STRIDE);
@@ -578,17 +592,22 @@ static void attention_both_ways(alibi_context *context, results *r, bias_kind bi
 
 static void attention_plain(alibi_context *context, results *r)
 {
-  attention_both_ways(context, r, BIAS_NONE);
+  attention_both_ways(context, r, BIAS_NONE, false);
 }
 
 static void attention_slopes(alibi_context *context, results *r)
 {
-  attention_both_ways(context, r, BIAS_SLOPE);
+  attention_both_ways(context, r, BIAS_SLOPE, false);
 }
 
 static void attention_table(alibi_context *context, results *r)
 {
-  attention_both_ways(context, r, BIAS_DISTANCE);
+  attention_both_ways(context, r, BIAS_DISTANCE, false);
+}
+
+static void attention_that_sets(alibi_context *context, results *r)
+{
+  attention_both_ways(context, r, BIAS_SLOPE, true);
 }
 
 /* The last rows of every sequence against a cache, as a session keeps it; then all rows against keys in rows. */
@@ -626,10 +645,17 @@ static void attention_cached(alibi_context *context, results *r)
 static void attention(void **unused)
 {
   (void)unused;
+  lengths = mixed;
   same_bits(attention_plain, true);
   same_bits(attention_slopes, true);
   same_bits(attention_table, true);
+  same_bits(attention_that_sets, true);
   same_bits(attention_cached, true);
+  lengths = brief;
+  same_bits(attention_plain, true);
+  same_bits(attention_slopes, true);
+  same_bits(attention_table, true);
+  same_bits(attention_that_sets, true);
 }
 
 /* ---- teams ---- */
