@@ -21,8 +21,8 @@ typedef struct alibi_session_options {
   const char *extend; /* NULL, or an extension of the model's position method, perhaps with settings: "ntk",
                          "yarn:factor=4,beta_fast=16" (`alibi positions NAME`) */
   /* 0: the keys and values of all tokens are kept.  Or of so many at most, on the average of all layers and heads, in
-   * whole blocks of 64, rounded up; at least 384.  For methods whose bias decays, with which steep heads
-   * need few keys and so leave room to gentle ones.  The capacity may be far larger.  What is dropped is what is least
+   * whole blocks of 64, rounded up; at least 384.  For methods whose bias falls by slopes above 0 on every head, or by gates
+   * (alibi, alibi-learned, fox): steep heads need few keys and so leave room to gentle ones.  The capacity may be far larger.  What is dropped is what is least
    * likely to be asked for; that no query would have asked for it is proved in each call, which fails otherwise.  So
    * logits are those of a session that keeps all, to the bit.  Memory is taken at once and does not grow with the
    * text: beside keys and values, 6 bytes for each token kept, head and layer, and for each token of the capacity a
@@ -36,8 +36,9 @@ ALIBI_API void alibi_session_options_init(alibi_session_options *options);
 
 /* The model must outlive the session; it cannot be trained meanwhile.  The first session of a model lays its
  * weights out for decoding, which takes as much memory again.  options may be NULL (defaults).  ALIBI_INVALID
- * where the model has no such positions or no such extension, or where nothing may ever be dropped (keep): the
- * method's bias does not decay, the context's tolerance is 0 or its instruction set the reference. */
+ * where the model has no such positions or no such extension, or where keys may never be dropped (keep): the
+ * method's bias falls neither by a slope above 0 on every head nor by gates, the context's tolerance is 0 or its
+ * instruction set the reference. */
 ALIBI_API alibi_status alibi_session_new(alibi_model *model, const alibi_session_options *options,
                                          alibi_session **session, alibi_error *error);
 ALIBI_API void alibi_session_free(alibi_session *session);

@@ -4,6 +4,7 @@
  * one row. */
 #include "alibi/session.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/settings.h"
@@ -115,6 +116,32 @@ static status blocks_to_keep(const alibi_model *model, int64_t keep, size_t *kep
   return ALIBI_OK;
 }
 
+/* Which block may go is told by slopes or gates: a list that a head without a slope reads, or one under a table of distances, never
+ * loses any, and the session would fail once it is full. */
+static status check_slopes(const alibi_session *s, int64_t keep, alibi_error *error)
+{
+  const model_pass *pass = s->engine->pass;
+  const position_plan *plan = &pass->position.plan;
+  const char *name = s->model->method->name;
+  size_t heads = (size_t)s->model->config.heads;
+  if (keep == 0 || plan->gated) return ALIBI_OK;
+  if (plan->bias != BIAS_SLOPE)
+    return fail(error, ALIBI_INVALID,
+                "session: keep %lld: expected a position method whose bias falls by slopes or gates, so that keys may be dropped, "
+                "found '%s'",
+                (long long)keep, name);
+  for (size_t i = 0; i < plan->sets * heads; i++) {
+    if (plan->slopes[i] > 0) continue;
+    char layer[48] = "";
+    if (plan->sets > 1) snprintf(layer, sizeof layer, " of layer %zu", i / heads);
+    return fail(error, ALIBI_INVALID,
+                "session: keep %lld: expected a slope above 0 on every head, so that keys may be dropped, found 0 on head %zu%s of "
+                "the position method '%s'",
+                (long long)keep, i % heads, layer, name);
+  }
+  return ALIBI_OK;
+}
+
 /* A session without a cache. */
 static status session_begin(alibi_model *model, size_t capacity, const extension_choice *extension,
                             alibi_session **session, alibi_error *error)
@@ -152,6 +179,7 @@ status alibi_session_new(alibi_model *model, const alibi_session_options *option
   TRY(blocks_to_keep(model, options->keep, &kept, error));
   size_t capacity = (size_t)(options->capacity ? options->capacity : model->config.train_length);
   TRY(session_begin(model, capacity, &extension, session, error));
+  TRY(check_slopes(*session, options->keep, error));
   (*session)->kept = kept;
   TRY(model_cache_new((*session)->engine->pass, capacity, kept, &(*session)->cache, error));
   return ALIBI_OK;
@@ -212,6 +240,7 @@ status alibi_session_share(alibi_session *from, int64_t length, const alibi_sess
   if (own.keep == 0) kept = from->kept;
   size_t capacity = own.capacity ? (size_t)own.capacity : from->engine->capacity;
   TRY(session_begin(model, capacity, &from->engine->extension, session, error));
+  TRY(check_slopes(*session, own.keep, error));
   alibi_session *s = *session;
   s->kept = kept;
   TRY(model_cache_share(s->engine->pass, from->cache, (size_t)length, capacity, kept, &s->cache, error));

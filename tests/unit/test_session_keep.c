@@ -445,6 +445,35 @@ static void refuses_where_nothing_may_be_dropped(void **unused)
   alibi_context_free(reference);
 }
 
+/* A head without a slope sees all keys, and no slope says what a table of distances may lose: a session would fail once it is full,
+ * however late that is. */
+static void refuses_heads_that_never_stop(void **unused)
+{
+  (void)unused;
+  alibi_context *context = tiny_context(NULL, 1);
+  static const char *const slopes = "session: keep 1000: expected a slope above 0 on every head, so that keys may be dropped, found 0 on ";
+  static const char *const kinds = "session: keep 1000: expected a position method whose bias falls by slopes or gates";
+  says(try_keep(context, "position=nape", 1000), ALIBI_INVALID, slopes);
+  says(try_keep(context, "position=nape", 1000), ALIBI_INVALID, "head 1 of the position method 'nape'");
+  says(try_keep(context, "position=nape nape_share=0.25 kv_heads=1", 1000), ALIBI_INVALID, "head 3 of the position method 'nape'");
+  says(try_keep(context, "position=alibi alibi_slopes=0.5,0.25,0,0.1", 1000), ALIBI_INVALID, "head 2 of the position method 'alibi'");
+  says(try_keep(context, "position=bam", 1000), ALIBI_INVALID, kinds);
+  says(try_keep(context, "position=kerple-power", 1000), ALIBI_INVALID, "found 'kerple-power'");
+  static const char *const able[] = {"position=alibi alibi_slopes=0.5,0.25,0.01,0.1", "position=alibi-learned", "position=fox",
+                                     "position=nape nape_share=0"};
+  for (size_t i = 0; i < sizeof able / sizeof able[0]; i++)
+    if (try_keep(context, able[i], 1000) != ALIBI_OK) fail_msg("%s: %s", able[i], error.message);
+  alibi_model *model = tiny_model(context, "position=nape");
+  uint32_t tokens[LONG];
+  tiny_tokens(tokens, LONG, 5, VOCABULARY);
+  alibi_session *all = open_session(model, LONG, 0, NULL);
+  feed(all, tokens, 70);
+  says(try_share(all, 70, 0, 1000, NULL), ALIBI_INVALID, slopes);
+  alibi_session_free(all);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
 /* ---- which block goes ---- */
 
 enum { LISTS = 3, SIZE = 5, BLOCKS = 40 };
@@ -533,6 +562,7 @@ int main(void)
       cmocka_unit_test(sessions_that_drop_are_copied),
       cmocka_unit_test(a_query_that_looks_too_far_is_told),
       cmocka_unit_test(refuses_where_nothing_may_be_dropped),
+      cmocka_unit_test(refuses_heads_that_never_stop),
       cmocka_unit_test(the_steepest_head_loses_first),
       cmocka_unit_test(a_slope_of_0_loses_nothing),
   };
