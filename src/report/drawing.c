@@ -215,24 +215,51 @@ const char *method_colour(const study_results *results, const char *name, int *r
   return palette[1 + next % others];
 }
 
+/* Where an extension's text is longer than a table bears: its beginning, and a number where others begin like it, in the order of
+ * the results. */
+static void extend_name(const study_results *results, const char *extend, char *name, size_t size)
+{
+  enum { SHOWN = 90, BEGINNING = 78 };
+  const char *alike[64];
+  size_t count = 0, number = 0;
+  if (strlen(extend) <= SHOWN) {
+    snprintf(name, size, "%s", extend);
+    return;
+  }
+  for (size_t i = 0; i < results->method_count; i++)
+    for (size_t j = 0; j < results->methods[i].curve_count; j++) {
+      const char *other = results->methods[i].curves[j].extend;
+      size_t k = 0;
+      if (strlen(other) <= SHOWN || strncmp(other, extend, BEGINNING) != 0) continue;
+      while (k < count && strcmp(alike[k], other) != 0) k++;
+      if (k == sizeof alike / sizeof alike[0]) continue;
+      if (k == count) alike[count++] = other;
+      if (strcmp(other, extend) == 0) number = k + 1;
+    }
+  if (count > 1) snprintf(name, size, "%.*s... (%zu)", BEGINNING, extend, number);
+  else snprintf(name, size, "%.*s...", BEGINNING, extend);
+}
+
 void method_label(const study_results *results, const method_result *m, const char *extend, char *label,
                   size_t size)
 {
   char trained[48] = "";
   if (m->train_length != results->train_length)
     snprintf(trained, sizeof trained, ", trained at %lld", (long long)m->train_length);
-  snprintf(label, size, "%s%s%.90s%s", results_spelling(m->name), extend[0] ? " + " : "", results_spelling(extend),
-           trained);
+  char shown[RESULT_NAME_SIZE + 64];
+  extend_name(results, extend, shown, sizeof shown);
+  snprintf(label, size, "%s%s%s%s", results_spelling(m->name), extend[0] ? " + " : "", results_spelling(shown), trained);
 }
 
 static void series_name(series *line, const study_results *results)
 {
   const method_result *m = line->method;
   const char *extend = line->curve->extend;
-  char at[32] = "";
+  char at[32] = "", shown[RESULT_NAME_SIZE + 64];
   if (m->train_length != results->train_length) snprintf(at, sizeof at, "@%lld", (long long)m->train_length);
   method_label(results, m, extend, line->label, sizeof line->label);
-  snprintf(line->plain, sizeof line->plain, "%s%s%.90s%s", m->name, extend[0] ? "+" : "", extend, at);
+  extend_name(results, extend, shown, sizeof shown);
+  snprintf(line->plain, sizeof line->plain, "%.63s%s%.120s%s", m->name, extend[0] ? "+" : "", shown, at);
 }
 
 series *series_list(const study_results *results, const char *protocol, size_t *count)

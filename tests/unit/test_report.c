@@ -238,6 +238,44 @@ static void test_table(void **state)
   study_results_free(&r);
 }
 
+/* Extensions that begin alike are told apart, everywhere in the same way. */
+static void test_long_extensions(void **state)
+{
+  (void)state;
+  static const double points[] = {41, 42, 43};
+  char extends[4][RESULT_EXTEND_SIZE];
+  study_results r = fake_study();
+  for (int i = 0; i < 3; i++) {
+    snprintf(extends[i], sizeof extends[i], "longrope:factor=4,long_factors=");
+    for (int k = 0; k <= 32; k++) {
+      size_t used = strlen(extends[i]);
+      snprintf(extends[i] + used, sizeof extends[i] - used, "%g%s", k < 32 ? 1 + k * 0.25 : 20 + i, k < 32 ? "/" : "");
+    }
+    fake_curve(&r.methods[1], "sliding", extends[i], points);
+    if (i != 1) fake_curve(&r.methods[1], "fixed-target", extends[i], points);
+  }
+  snprintf(extends[3], sizeof extends[3], "yarn:%0120d", 7);
+  fake_curve(&r.methods[1], "sliding", extends[3], points);
+  char *table = results_table(&r, "sliding", 200);
+  static const char *const names[] = {
+      "rope+longrope:factor=4,long_factors=1/1.25/1.5/1.75/2/2.25/2.5/2.75/3/3.25/3.5/3.75... (1)  ",
+      "rope+longrope:factor=4,long_factors=1/1.25/1.5/1.75/2/2.25/2.5/2.75/3/3.25/3.5/3.75... (2)  ",
+      "rope+longrope:factor=4,long_factors=1/1.25/1.5/1.75/2/2.25/2.5/2.75/3/3.25/3.5/3.75... (3)  ",
+      "rope+yarn:0000000000000000000000000000000000000000000000000000000000000000000000000...  ", "rope+ntk  "};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (!strstr(table, names[i])) fail_msg("no \"%s\" in\n%s", names[i], table);
+  free(table);
+  char label[256];
+  method_label(&r, &r.methods[1], extends[2], label, sizeof label);
+  assert_non_null(strstr(label, "RoPE + longrope:factor=4,long_factors=1/1.25/"));
+  assert_non_null(strstr(label, "... (3)"));
+  table = results_table(&r, "fixed-target", 200); /* the second was not measured so: the numbers stay */
+  assert_non_null(strstr(table, "... (3)  "));
+  assert_null(strstr(table, "... (2)  "));
+  free(table);
+  study_results_free(&r);
+}
+
 static void test_plot(void **state)
 {
   (void)state;
@@ -347,6 +385,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusals), cmocka_unit_test(test_study_json),
       cmocka_unit_test(test_csv),        cmocka_unit_test(test_table),    cmocka_unit_test(test_plot),
+      cmocka_unit_test(test_long_extensions),
       cmocka_unit_test(test_numbers),    cmocka_unit_test(test_ticks),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
