@@ -2,11 +2,13 @@
 #include "base/field.h"
 
 #include <assert.h>
-#include <errno.h>
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/number.h"
 
 static void *at(const field *f, void *object)
 {
@@ -95,19 +97,25 @@ static status set_choice(const field *f, void *object, const char *option, const
   return fail(error, ALIBI_INVALID, "%s: expected one of %s, found '%s'", option, list, text);
 }
 
+/* The largest integer that a double tells from the next one. */
+static const double LARGEST_INTEGER = 9007199254740992.0;
+
+static status set_number_text(const field *f, void *object, const char *option, const char *text, alibi_error *error)
+{
+  double value;
+  bool whole = f->kind == FIELD_INTEGER, read = number_read(text, &value);
+  if (read && whole && fabs(value) == LARGEST_INTEGER) read = strtoll(text, NULL, 10) == (long long)value;
+  if (read) return field_set_number(f, object, option, value, error);
+  return fail(error, ALIBI_INVALID, "%s: expected %s from %.10g to %.10g, found '%.200s'%s", option,
+              whole ? "an integer" : "a number", f->minimum, f->maximum, text,
+              value == 0 ? ", too small to be told from 0" : "");
+}
+
 status field_set_text(const field *f, void *object, const char *option, const char *text, alibi_error *error)
 {
   switch (f->kind) {
   case FIELD_INTEGER:
-  case FIELD_REAL: {
-    char *end;
-    errno = 0;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0')
-      return fail(error, ALIBI_INVALID, "%s: expected %s from %.10g to %.10g, found '%s'", option,
-                  f->kind == FIELD_INTEGER ? "an integer" : "a number", f->minimum, f->maximum, text);
-    return field_set_number(f, object, option, value, error);
-  }
+  case FIELD_REAL: return set_number_text(f, object, option, text, error);
   case FIELD_BOOLEAN:
     if (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0 || strcmp(text, "1") == 0)
       store_number(f, object, 1);
@@ -163,4 +171,64 @@ bool field_equal(const field *f, const void *a, const void *b)
 {
   if (f->kind == FIELD_TEXT) return strcmp(at_const(f, a), at_const(f, b)) == 0;
   return field_get_number(f, a) == field_get_number(f, b);
+}
+
+void field_option(const char *prefix, const char *name, char *option, size_t size)
+{
+  snprintf(option, size, "--%s%s", prefix, name);
+  for (char *c = option; *c; c++)
+    if (*c == '_') *c = '-';
+}
+
+static size_t word_length(const char *text)
+{
+  return strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+}
+
+static const field *find_word(field_table table, const char *word, size_t length)
+{
+  for (size_t i = 0; length > 0 && i < table.count; i++)
+    if (strlen(table.fields[i].name) == length && strncmp(table.fields[i].name, word, length) == 0) return &table.fields[i];
+  return NULL;
+}
+
+/* Is this word the name of a field, and what a sentence is about: "heads: ...", "keep 100: ..."? */
+static bool is_subject(field_table table, const char *word)
+{
+  size_t length = word_length(word);
+  const char *after = word + length;
+  if (*after == ' ') after += 1 + strspn(after + 1, "-0123456789");
+  return *after == ':' && find_word(table, word, length);
+}
+
+static bool is_quote(const char *text, const char *at, bool quoted)
+{
+  return *at == '\'' && !isalnum((unsigned char)(quoted ? at[1] : at > text ? at[-1] : ' ')); /* not that of "model's" */
+}
+
+void field_say_option(field_table table, const char *prefix, alibi_error *error)
+{
+  char own[sizeof error->message], option[2 * FIELD_TEXT_SIZE];
+  if (!error) return;
+  snprintf(own, sizeof own, "%s", error->message);
+  const char *at = own, *second = strstr(own, ": ");
+  bool quoted = false, subject = is_subject(table, own);
+  if (!subject && second && is_subject(table, second + 2)) {
+    subject = true;
+    at = second + 2;
+  }
+  for (size_t used = 0, size = sizeof error->message; *at && used + 1 < size; subject = false) {
+    size_t length = word_length(at);
+    bool part = (at > own && (isalnum((unsigned char)at[-1]) || strchr("-/._", at[-1]))) ||
+                (at[length] && strchr("-/.", at[length])); /* of a longer name */
+    const field *f = quoted || part ? NULL : find_word(table, at, length);
+    if (f && (subject || memchr(at, '_', length))) {
+      field_option(prefix, f->name, option, sizeof option);
+      used += (size_t)snprintf(error->message + used, size - used, "%s", option);
+    } else {
+      if (length == 0) quoted ^= is_quote(own, at, quoted);
+      used += (size_t)snprintf(error->message + used, size - used, "%.*s", length ? (int)length : 1, at);
+    }
+    at += length ? length : 1;
+  }
 }

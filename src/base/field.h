@@ -56,4 +56,11 @@ bool field_equal(const field *f, const void *a, const void *b);
 double field_get_number(const field *f, const void *object);
 status field_set_number(const field *f, void *object, const char *option, double value, alibi_error *error);
 
+/* How a command line calls a field: "--train-length"; with the prefix "rope-": "--rope-base". */
+void field_option(const char *prefix, const char *name, char *option, size_t size);
+
+/* Makes a sentence about fields one for somebody who typed options: "model configuration: heads: expected ..." becomes
+ * "--heads: expected ...", and a name with an underscore its option wherever it stands outside quotes. */
+void field_say_option(field_table table, const char *prefix, alibi_error *error);
+
 #endif

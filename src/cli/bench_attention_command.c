@@ -10,6 +10,7 @@
 #include "alibi/tokenizer.h"
 #include "base/context.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/system.h"
 #include "bench/bench_attention.h"
 #include "cli/bench_attention_report.h"
@@ -82,57 +83,67 @@ void bench_attention_add_options(command_line *line)
 
 /* --- lists --- */
 
-/* The next item of a list with commas, in `item`, cut at its size; false at the end. */
-static bool next_item(const char **rest, char *item, size_t size)
-{
-  if (!*rest) return false;
-  size_t length = strcspn(*rest, ",");
-  snprintf(item, size, "%.*s", (int)(length < size ? length : size - 1), *rest);
-  *rest = (*rest)[length] ? *rest + length + 1 : NULL;
-  return true;
-}
-
 static status read_lengths(bench_attention_options *o, alibi_error *error)
 {
-  static const field length = {.name = "lengths", .kind = FIELD_INTEGER, .minimum = 1, .maximum = 1 << 24};
-  char item[40];
-  for (const char *rest = length_list; next_item(&rest, item, sizeof item);) {
+  static const field length_field = {.name = "lengths", .kind = FIELD_INTEGER, .minimum = 1, .maximum = 1 << 24};
+  char number[LIST_ITEM_SIZE];
+  const char *item;
+  size_t size;
+  status result;
+  TRY(list_check("--lengths", length_list, error));
+  for (const char *rest = length_list; list_next(&rest, &item, &size);) {
+    int64_t *length = &o->lengths[o->length_count];
     if (o->length_count == BENCH_MAX_LENGTHS)
-      return fail(error, ALIBI_INVALID, "--lengths: expected at most %d, found more", BENCH_MAX_LENGTHS);
-    status result = field_set_text(&length, &o->lengths[o->length_count++], "--lengths", item, error);
-    if (result != ALIBI_OK) return result;
+      RAISE(error, ALIBI_INVALID, "--lengths: expected at most %d, found more", BENCH_MAX_LENGTHS);
+    TRY(list_item("--lengths", item, size, number, error));
+    TRY(field_set_text(&length_field, length, "--lengths", number, error));
+    for (size_t i = 0; i < o->length_count; i++)
+      if (o->lengths[i] == *length) RAISE(error, ALIBI_INVALID, "--lengths: %" PRId64 " stands there twice", *length);
+    o->length_count++;
   }
-  return ALIBI_OK;
+done:
+  return result;
 }
 
 static status read_tolerances(bench_attention_options *o, alibi_error *error)
 {
   static const field tolerance = {.name = "tolerance", .kind = FIELD_REAL, .maximum = 0.999};
-  char item[40];
-  for (const char *rest = tolerance_list; next_item(&rest, item, sizeof item);) {
+  char number[LIST_ITEM_SIZE];
+  const char *item;
+  size_t size;
+  status result;
+  TRY(list_check("--tolerance", tolerance_list, error));
+  for (const char *rest = tolerance_list; list_next(&rest, &item, &size);) {
     double value;
-    status result = field_set_text(&tolerance, &value, "--tolerance", item, error);
-    if (result != ALIBI_OK) return result;
+    TRY(list_item("--tolerance", item, size, number, error));
+    TRY(field_set_text(&tolerance, &value, "--tolerance", number, error));
     if (o->tolerance_count == BENCH_MAX_TOLERANCES)
-      return fail(error, ALIBI_INVALID, "--tolerance: expected at most %d, found more", BENCH_MAX_TOLERANCES);
+      RAISE(error, ALIBI_INVALID, "--tolerance: expected at most %d, found more", BENCH_MAX_TOLERANCES);
     o->tolerances[o->tolerance_count++] = value;
   }
-  return ALIBI_OK;
+done:
+  return result;
 }
 
 static status read_names(const char *option, const char *list, const char *const *names, int count, bool *chosen,
                          alibi_error *error)
 {
-  char item[40], all[128] = "";
+  char name[LIST_ITEM_SIZE], all[128] = "";
+  const char *item;
+  size_t size;
+  status result;
   for (int i = 0; i < count; i++)
     snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);
-  while (next_item(&list, item, sizeof item)) {
+  TRY(list_check(option, list, error));
+  while (list_next(&list, &item, &size)) {
     int i = 0;
-    while (i < count && strcmp(item, names[i]) != 0) i++;
-    if (i == count) return fail(error, ALIBI_INVALID, "%s: expected names from %s, found '%s'", option, all, item);
+    TRY(list_item(option, item, size, name, error));
+    while (i < count && strcmp(name, names[i]) != 0) i++;
+    if (i == count) RAISE(error, ALIBI_INVALID, "%s: expected names from %s, found '%s'", option, all, name);
     chosen[i] = true;
   }
-  return ALIBI_OK;
+done:
+  return result;
 }
 
 /* What random inputs need is the model's to say. */

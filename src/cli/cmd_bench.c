@@ -135,11 +135,7 @@ static status check_no_options(const command_line *line, const char *group, alib
   static const char *const general[] = {"json", "quiet", NULL};
   const char *other = command_line_given_other(line, general);
   if (!other) return ALIBI_OK;
-  char name[64];
-  snprintf(name, sizeof name, "%s", other);
-  for (char *c = name; *c; c++)
-    if (*c == '_') *c = '-';
-  return fail(error, ALIBI_INVALID, "--%s: an option of bench attention, not of bench %s", name, group);
+  return fail(error, ALIBI_INVALID, "%s: an option of bench attention, not of bench %s", other, group);
 }
 
 static status bench_run(command_line *line, alibi_error *error)

@@ -9,6 +9,7 @@
 #include "alibi/evaluate.h"
 #include "alibi/tokenizer.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/system.h"
 #include "cli/command.h"
 #include "cli/extend_option.h"
@@ -33,7 +34,7 @@ static const field eval_fields[] = {
      .offset = offsetof(eval_options, max_targets),
      .maximum = 9007199254740992.0,
      .initial = 8192,
-     .help = "tokens scored at each length; 0: all of the text"},
+     .help = "tokens scored at each length, but a whole window where that is more; 0: all of the text"},
     {.name = "json",
      .kind = FIELD_BOOLEAN,
      .offset = offsetof(eval_options, json),
@@ -75,26 +76,20 @@ typedef struct evaluation {
   alibi_error last; /* why a row failed */
 } evaluation;
 
-/* The next item of a list with commas, cut out of *rest; its size in *size. */
-static const char *next_item(const char **rest, size_t *size)
-{
-  const char *item = *rest;
-  if (!item) return NULL;
-  *size = strcspn(item, ",");
-  *rest = item[*size] ? item + *size + 1 : NULL;
-  return item;
-}
-
 static status read_protocols(evaluation *e, alibi_error *error)
 {
   const char *rest = protocol_list, *item;
   size_t size;
-  while ((item = next_item(&rest, &size))) {
-    bool known = false;
+  status result = list_check("--protocol", protocol_list, error);
+  if (result != ALIBI_OK) return result;
+  while (list_next(&rest, &item, &size)) {
+    bool known = false, all = size == 3 && memcmp(item, "all", 3) == 0;
     for (int p = 0; p < ALIBI_PROTOCOL_COUNT; p++) {
       const char *name = alibi_protocol_name(p);
-      if ((size == 3 && memcmp(item, "all", 3) == 0) || (size == strlen(name) && memcmp(item, name, size) == 0))
-        known = e->protocols[p] = true;
+      if (!all && (size != strlen(name) || memcmp(item, name, size) != 0)) continue;
+      if (e->protocols[p])
+        return fail(error, ALIBI_INVALID, "--protocol: '%s' is asked for twice in '%.200s'", name, protocol_list);
+      known = e->protocols[p] = true;
     }
     if (!known)
       return fail(error, ALIBI_INVALID,
@@ -109,15 +104,21 @@ static status read_lengths(evaluation *e, alibi_error *error)
   static const field length_field = {.name = "length", .kind = FIELD_INTEGER, .minimum = 1, .maximum = 1 << 30};
   const char *rest = length_list, *item;
   size_t size;
-  while ((item = next_item(&rest, &size))) {
-    char number[32];
+  status result = ALIBI_OK;
+  if (length_list) TRY(list_check("--length", length_list, error));
+  while (list_next(&rest, &item, &size)) {
+    char number[LIST_ITEM_SIZE];
+    int64_t *length = &e->lengths[e->length_count];
     if (e->length_count == MAX_LENGTHS)
-      return fail(error, ALIBI_INVALID, "--length: expected at most %d lengths, found more", MAX_LENGTHS);
-    snprintf(number, sizeof number, "%.*s", (int)(size < sizeof number ? size : sizeof number - 1), item);
-    status result = field_set_text(&length_field, &e->lengths[e->length_count++], "--length", number, error);
-    if (result != ALIBI_OK) return result;
+      RAISE(error, ALIBI_INVALID, "--length: expected at most %d lengths, found more", MAX_LENGTHS);
+    TRY(list_item("--length", item, size, number, error));
+    TRY(field_set_text(&length_field, length, "--length", number, error));
+    for (size_t i = 0; i < e->length_count; i++)
+      if (e->lengths[i] == *length) RAISE(error, ALIBI_INVALID, "--length: %" PRId64 " stands there twice", *length);
+    e->length_count++;
   }
-  return ALIBI_OK;
+done:
+  return result;
 }
 
 static status open_model(evaluation *e, alibi_context *context, const char *directory, alibi_error *error)
@@ -169,10 +170,9 @@ static status choose_lengths(evaluation *e, alibi_error *error)
     if (e->lengths[i] < e->shortest) e->shortest = e->lengths[i];
     if (e->lengths[i] > e->longest && (uint64_t)e->lengths[i] < e->count) e->longest = e->lengths[i];
   }
-  bool others = e->protocols[ALIBI_NONOVERLAPPING] || e->protocols[ALIBI_SLIDING];
-  if (e->longest == 0 && !others)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected at least %" PRId64 " tokens for fixed-target, found %zu",
-                text_path, e->shortest + 1, e->count);
+  if (e->longest == 0)
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected at least %" PRId64 " tokens for a length of %" PRId64 ", found %zu",
+                text_path, e->shortest + 1, e->shortest, e->count);
   return ALIBI_OK;
 }
 
@@ -284,6 +284,16 @@ static status print_json(evaluation *e, const char *directory, alibi_context *co
 
 /* --- the work --- */
 
+/* A window that the text cannot fill would show the perplexity of a shorter one. */
+static status evaluate(const evaluation *e, const alibi_evaluate_options *o, alibi_evaluate_result *r, alibi_error *why)
+{
+  if ((uint64_t)o->window >= e->count)
+    return fail(why, ALIBI_INVALID, "not measured: the text has %zu tokens, %" PRId64 " are needed", e->count, o->window + 1);
+  status result = alibi_evaluate(e->model, e->tokens, e->count, e->token_bytes, o, r, why);
+  if (result == ALIBI_INVALID) field_say_option((field_table)FIELD_TABLE(eval_fields), "", why);
+  return result;
+}
+
 static status run_row(evaluation *e, int protocol, int64_t length, alibi_error *error)
 {
   alibi_evaluate_options o;
@@ -293,11 +303,12 @@ static status run_row(evaluation *e, int protocol, int64_t length, alibi_error *
   o.window = length;
   o.stride = options.stride;
   o.shortest = e->shortest;
-  o.longest = length > e->longest ? length : e->longest; /* too long for the text: its own sentence */
+  o.longest = e->longest;
   o.max_targets = options.max_targets;
+  if (o.max_targets > 0 && o.max_targets < length && protocol != ALIBI_FIXED_TARGET) o.max_targets = length;
   o.extend = extend;
   alibi_error why = {0};
-  status result = alibi_evaluate(e->model, e->tokens, e->count, e->token_bytes, &o, &r, &why);
+  status result = evaluate(e, &o, &r, &why);
   if (result == ALIBI_CANCELLED) return fail(error, result, "%s", why.message);
   const char *reason = result == ALIBI_OK ? NULL : why.message;
   if (e->rows) append_row(e->rows, protocol, length, &r, reason);

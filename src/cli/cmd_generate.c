@@ -33,7 +33,7 @@ static const field generate_fields[] = {
      .kind = FIELD_INTEGER,
      .offset = offsetof(generate_options, keep),
      .maximum = 1 << 30,
-     .help = "keep keys and values of so many tokens at most and the same text, or say why not (for alibi); 0: all"},
+     .help = "keep keys and values of so many tokens at most and the same text, or say why not (alibi, alibi-learned, fox); 0: all"},
     {.name = "temperature",
      .kind = FIELD_REAL,
      .offset = offsetof(generate_options, temperature),
@@ -147,7 +147,9 @@ static status open_session(const command_line *line, generation *g, alibi_error 
   session.capacity = (int64_t)g->id_count + g->wanted;
   session.extend = extend;
   session.keep = options.keep;
-  return alibi_session_new(g->model, &session, &g->session, error);
+  status result = alibi_session_new(g->model, &session, &g->session, error);
+  if (result == ALIBI_INVALID) field_say_option((field_table)FIELD_TABLE(generate_fields), "", error);
+  return result;
 }
 
 /* Bytes at the end that begin a character of UTF-8 and do not finish it. */

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/number.h"
+#include "base/system.h"
 #include "cli/command.h"
 #include "cli/extend_option.h"
 #include "cli/model_options.h"
@@ -75,13 +77,7 @@ static void study_add_options(command_line *line)
 
 static bool used(const char *method)
 {
-  size_t n = strlen(method);
-  if (strcmp(methods, "all") == 0) return true;
-  if (settings.rival_length && strcmp(rival, method) == 0) return true;
-  for (const char *at = strstr(methods, method); at; at = strstr(at + 1, method))
-    if ((at == methods || at[-1] == ',' || at[-1] == ' ') && (at[n] == '\0' || at[n] == ',' || at[n] == ' '))
-      return true;
-  return false;
+  return study_uses(methods, method) || (settings.rival_length && strcmp(rival, method) == 0);
 }
 
 /* With --resume everything but --out and how to print comes from the study's directory. */
@@ -110,6 +106,10 @@ static status check_line(const command_line *line, alibi_error *error)
     return fail(error, ALIBI_INVALID, "--valid names the texts to test on: give --valid or --held-out, not both");
   if (settings.rival_length == 0 && command_line_given(line, &rival, "rival"))
     return fail(error, ALIBI_INVALID, "--rival: expected --rival-length too");
+  if (valid && !path_exists(valid)) {
+    status result = list_check("--valid", valid, error);
+    if (result != ALIBI_OK) return result;
+  }
   return model_options_check(line, &model, used, error);
 }
 

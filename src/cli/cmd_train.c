@@ -10,6 +10,7 @@
 
 #include "alibi/evaluate.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/system.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
@@ -18,6 +19,7 @@
 #include "model/config.h"
 #include "train/dataset.h"
 #include "train/fine_tune.h"
+#include "train/option_sentence.h"
 #include "train/trainer.h"
 
 enum { CURVE_POINTS = 1000, TEST_TARGETS = 32768 };
@@ -109,15 +111,8 @@ static status check_line(const command_line *line, alibi_error *error)
     return fail(error, ALIBI_INVALID, "--tokenizer: expected none beside --from, since the model has its own");
   if (from_path && command_line_given(line, &own, "vocabulary"))
     return fail(error, ALIBI_INVALID, "--vocabulary: expected none beside --from, since the model has its own tokenizer");
+  if (valid_path && !path_exists(valid_path)) return list_check("--valid", valid_path, error);
   return ALIBI_OK;
-}
-
-/* "--train-length", from a prefix and a field's name. */
-static void option_of(const char *prefix, const char *name, char *option, size_t size)
-{
-  snprintf(option, size, "--%s%s%s", prefix, prefix[0] ? "-" : "", name);
-  for (char *c = option; *c; c++)
-    if (*c == '_') *c = '-';
 }
 
 /* Options that say what --from has said already; those of the rotary base and the length are taken. */
@@ -125,19 +120,20 @@ static status take_changes(const command_line *line, alibi_model_config *config,
 {
   const position_method *method = model_config_method(config);
   field_table all = model_config_fields();
-  char option[2 * ALIBI_NAME_SIZE];
+  char option[2 * ALIBI_NAME_SIZE], prefix[ALIBI_NAME_SIZE + 1];
   size_t row = 0;
+  snprintf(prefix, sizeof prefix, "%s-", method->name);
   for (size_t i = 0; i < all.count; i++) {
     const char *name = all.fields[i].name;
     if (strcmp(name, "train_length") == 0 || !command_line_given(line, &model_settings.config, name)) continue;
-    option_of("", name, option, sizeof option);
+    field_option("", name, option, sizeof option);
     return fail(error, ALIBI_INVALID, "%s: expected none beside --from, since the model keeps its own", option);
   }
   while (position_method_at(row) != method) row++;
   for (size_t i = 0; i < method->fields.count; i++) {
     const field *f = &method->fields.fields[i];
     if (!command_line_given(line, model_settings.methods[row].bytes, f->name)) continue;
-    option_of(method->name, f->name, option, sizeof option);
+    field_option(prefix, f->name, option, sizeof option);
     if (!fine_tune_changes(method, f))
       return fail(error, ALIBI_INVALID, "%s: expected none beside --from, since the model keeps its own", option);
     char value[64];
@@ -163,7 +159,7 @@ static status open_from(training *t, alibi_error *error)
   TRY(take_changes(t->line, &config, error));
   if (extend) TRY(model_config_set_extension(&config, "--extend", extend, error));
   else TRY(fine_tune_check_kept(alibi_model_get_config(t->from), &config, error));
-  TRY(fine_tune_config(alibi_model_get_config(t->from), &config, error));
+  TRY(option_sentence(fine_tune_config(alibi_model_get_config(t->from), &config, error), config.position, error));
   model_settings.config = config;
   if (!command_line_given(t->line, &model_settings.train, "learning_rate")) t->options.learning_rate = FINE_TUNING_RATE;
 done:
@@ -428,6 +424,15 @@ static void print_result(const training *t)
          t->test.bits_per_byte, t->test.tokens, t->test.window);
 }
 
+/* Of the model and the training, together. */
+static status check_settings(const training *t, alibi_error *error)
+{
+  const alibi_model_config *config = &model_settings.config;
+  status result = alibi_model_config_check(config, error);
+  if (result == ALIBI_OK) result = train_check_batch(&t->options, config->train_length, error);
+  return option_sentence(result, config->position, error);
+}
+
 static status make_trainer(training *t, alibi_error *error)
 {
   const alibi_model_config *config = &model_settings.config;
@@ -447,8 +452,7 @@ static status train_run(command_line *line, alibi_error *error)
   if (from_path) TRY(open_from(&t, error));
   else TRY(model_options_take_method(&model_settings, model_settings.config.position, error));
   TRY(model_options_check(line, &model_settings, is_used, error));
-  TRY(alibi_model_config_check(&model_settings.config, error));
-  TRY(train_check_batch(&t.options, model_settings.config.train_length, error));
+  TRY(check_settings(&t, error));
   if (!own.dry_run) TRY(try_writing(error));
   TRY(read_texts(&t, error));
   if (own.dry_run) {

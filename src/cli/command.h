@@ -54,7 +54,8 @@ typedef struct command {
 /* For a text option, `values` is the address of its pointer. */
 bool command_line_given(const command_line *line, const void *values, const char *field_name);
 
-/* The first option that was given and is not in the NULL-terminated list of names; NULL where there is none. */
+/* The first option that was given and is not in the NULL-terminated list of names, as it was typed: "--steps"; NULL where there
+ * is none. */
 const char *command_line_given_other(const command_line *line, const char *const *names);
 
 /* "alibi study --steps 100 'my text.txt'": the command line as it could be typed again.  malloc'd, NULL when memory is out. */

@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NAME_SIZE = 128, HELP_COLUMN = 30, HELP_WIDTH = 100 };
+
 struct command_given {
   const void *values;
   const char *name;
+  char option[NAME_SIZE]; /* as it was typed */
 };
-
-enum { NAME_SIZE = 128, HELP_COLUMN = 30, HELP_WIDTH = 100 };
 
 int command_exit_code(status s)
 {
@@ -52,7 +53,7 @@ const char *command_line_given_other(const command_line *line, const char *const
   for (size_t i = 0; i < line->given_count; i++) {
     size_t n = 0;
     while (names[n] && strcmp(names[n], line->given[i].name) != 0) n++;
-    if (!names[n]) return line->given[i].name;
+    if (!names[n]) return line->given[i].option;
   }
   return NULL;
 }
@@ -87,14 +88,6 @@ char *command_line_text(const command_line *line, const command *c)
   if (fclose(stream) == 0) return text;
   free(text);
   return NULL;
-}
-
-/* "--prefix-name", as the user types it. */
-static void option_name(const char *prefix, const char *name, char out[NAME_SIZE])
-{
-  snprintf(out, NAME_SIZE, "--%s%s", prefix, name);
-  for (char *p = out; *p; p++)
-    if (*p == '_') *p = '-';
 }
 
 /* Damerau's distance (optimal string alignment): a letter dropped, added, changed, or two swapped cost one. */
@@ -149,7 +142,7 @@ static bool find_option(const command_line *line, const char *name, found_option
     const option_group *group = &line->groups[g];
     for (size_t i = 0; i < group->table.count; i++) {
       const field *f = &group->table.fields[i];
-      option_name(group->prefix, f->name, candidate);
+      field_option(group->prefix, f->name, candidate, sizeof candidate);
       bool same = strcmp(name, candidate) == 0;
       bool negated =
           f->kind == FIELD_BOOLEAN && strncmp(name, "--no-", 5) == 0 && !strcmp(name + 5, candidate + 2);
@@ -160,7 +153,7 @@ static bool find_option(const command_line *line, const char *name, found_option
   }
   for (size_t i = 0; i < line->text_count; i++) {
     const text_option *text = &line->texts[i];
-    option_name("", text->name, candidate);
+    field_option("", text->name, candidate, sizeof candidate);
     if (strcmp(name, candidate) != 0) continue;
     *found = (found_option){.values = text->value, .text = text, .given_name = text->name};
     return true;
@@ -175,7 +168,7 @@ static status unknown_option(const command_line *line, const command *c, const c
   for (size_t g = 0; g < line->group_count; g++)
     for (size_t i = 0; i < line->groups[g].table.count; i++) {
       const field *f = &line->groups[g].table.fields[i];
-      option_name(line->groups[g].prefix, f->name, candidate);
+      field_option(line->groups[g].prefix, f->name, candidate, sizeof candidate);
       nearest_consider(&nearest, candidate);
       if (f->kind != FIELD_BOOLEAN) continue;
       char negation[NAME_SIZE + 8];
@@ -183,7 +176,7 @@ static status unknown_option(const command_line *line, const command *c, const c
       nearest_consider(&nearest, negation);
     }
   for (size_t i = 0; i < line->text_count; i++) {
-    option_name("", line->texts[i].name, candidate);
+    field_option("", line->texts[i].name, candidate, sizeof candidate);
     nearest_consider(&nearest, candidate);
   }
   if (nearest.best[0])
@@ -201,7 +194,9 @@ static status set_option(command_line *line, const command *c, const char *name,
   if (!find_option(line, name, &found)) return unknown_option(line, c, name, error);
   if (command_line_given(line, found.values, found.given_name))
     return fail(error, ALIBI_INVALID, "%s: given more than once", name);
-  line->given[line->given_count++] = (struct command_given){found.values, found.given_name};
+  struct command_given *given = &line->given[line->given_count++];
+  *given = (struct command_given){found.values, found.given_name, ""};
+  snprintf(given->option, sizeof given->option, "%s", name);
   bool is_switch = found.field && found.field->kind == FIELD_BOOLEAN;
   if (is_switch && (found.negated || !value)) {
     if (value) return fail(error, ALIBI_INVALID, "%s: takes no value, found '%s'", name, value);
@@ -217,9 +212,9 @@ static status set_option(command_line *line, const command *c, const char *name,
     value = next;
     *used_next = true;
   }
+  const char *kind = found.text ? found.text->placeholder : found.field->kind == FIELD_TEXT ? "a text" : NULL;
+  if (kind && !*value) return fail(error, ALIBI_INVALID, "%s: expected %s, found an empty text", name, kind);
   if (found.text) {
-    if (!*value)
-      return fail(error, ALIBI_INVALID, "%s: expected %s, found an empty text", name, found.text->placeholder);
     *found.text->value = value;
     return ALIBI_OK;
   }
@@ -325,7 +320,7 @@ static void range_text(const field *f, char *text, size_t size)
 static void help_field(FILE *stream, const option_group *group, const field *f)
 {
   char name[NAME_SIZE], left[1024], initial[128], detail[1024] = "", right[2048];
-  option_name(group->prefix, f->name, name);
+  field_option(group->prefix, f->name, name, sizeof name);
   field_get_text(f, group->values, initial, sizeof initial);
   switch (f->kind) {
   case FIELD_BOOLEAN: {
@@ -385,7 +380,7 @@ void command_help(const command *c, const command_line *line, FILE *stream)
   for (size_t i = 0; i < line->text_count; i++) {
     const text_option *text = &line->texts[i];
     char name[NAME_SIZE], left[NAME_SIZE + 64], right[2048];
-    option_name("", text->name, name);
+    field_option("", text->name, name, sizeof name);
     snprintf(left, sizeof left, "%s %s", name, text->placeholder);
     if (*text->value) snprintf(right, sizeof right, "%s (default %s)", text->help, *text->value);
     else snprintf(right, sizeof right, "%s", text->help);

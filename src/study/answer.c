@@ -11,7 +11,7 @@
 static const double FLAT = 1.01; /* at most 1 % worse than at the training length */
 
 typedef struct sentence {
-  char text[2048];
+  char text[8192];
 } sentence;
 
 static void add(sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -200,25 +200,31 @@ static void rival(const study_plan *plan, const method_result *a, const method_r
       (double)a->peak_memory_bytes * 1e-6, (double)r->peak_memory_bytes * 1e-6);
 }
 
-/* The study's own command with a rival, into another folder. */
-static void rival_command(const study_plan *plan, long long length, sentence *s)
+/* The study's own command with a rival, into another folder; malloc'd, NULL when memory is out. */
+static char *rival_command(const study_plan *plan, long long length)
 {
   static const char option[] = " --out ", overwrite[] = " --overwrite";
-  char command[1024];
-  snprintf(command, sizeof command, "%s", plan->command);
-  char *unwanted = strstr(command, overwrite);
-  if (unwanted) memmove(unwanted, unwanted + strlen(overwrite), strlen(unwanted + strlen(overwrite)) + 1);
-  const char *out = strstr(command, option);
-  size_t end = out ? (size_t)(out - command) + strlen(option) : 0;
-  if (out) end += strcspn(command + end, " ");
-  if (out) add(s, "%.*s-rival%s", (int)end, command, command + end);
-  else add(s, "%s --out out/study-rival", command);
-  add(s, " --rival-length %lld", length);
+  size_t size = strlen(plan->command) + 128;
+  char *command = strdup(plan->command), *text = malloc(size);
+  if (command && text) {
+    char *unwanted = strstr(command, overwrite);
+    if (unwanted) memmove(unwanted, unwanted + strlen(overwrite), strlen(unwanted + strlen(overwrite)) + 1);
+    const char *out = strstr(command, option);
+    size_t end = out ? (size_t)(out - command) + strlen(option) : 0;
+    if (out) end += strcspn(command + end, " ");
+    if (out) snprintf(text, size, "%.*s-rival%s --rival-length %lld", (int)end, command, command + end, length);
+    else snprintf(text, size, "%s --out out/study-rival --rival-length %lld", command, length);
+  } else {
+    free(text);
+    text = NULL;
+  }
+  free(command);
+  return text;
 }
 
 status study_answer(const study_plan *plan, study_results *results, alibi_error *error)
 {
-  sentence question = {""}, reply = {""}, against = {""}, next = {""};
+  sentence question = {""}, reply = {""}, against = {""};
   const method_result *a = find_role(results, "method", "alibi"), *r = find_role(results, "rival", NULL);
   status result;
   add(&question, "Which position methods, trained at %lld tokens, still work at up to %lld?",
@@ -229,8 +235,9 @@ status study_answer(const study_plan *plan, study_results *results, alibi_error 
   if (a && r) rival(plan, a, r, &against);
   if (against.text[0]) TRY(give(&against, &results->rival_answer, error));
   if (plan->settings.rival_length == 0 && results->method_count == plan->entry_count) {
-    rival_command(plan, (long long)results->train_length * 4, &next);
-    TRY(give(&next, &results->next_command, error));
+    free(results->next_command);
+    results->next_command = rival_command(plan, (long long)results->train_length * 4);
+    if (!results->next_command) RAISE(error, ALIBI_FAILED, "not enough memory for the report");
   }
 done:
   return result;

@@ -47,13 +47,14 @@ static status describe(const study_request *request, study_plan *plan, const dat
   snprintf(sentence, sizeof sentence,
            "%.200s%s: %.2f MB to train on, %s; %s, %lld tokens; %.3f bytes a token; %lld tokens to train on, %lld "
            "to test on "
-           "(sliding and nonoverlapping read the first %lld of these)",
+           "(sliding and nonoverlapping read the first %lld of these%s)",
            request->texts[0], request->text_count > 1 ? " and others" : "", (double)data->train_bytes * MEGA, held,
            plan->settings.bytes ? "bytes" : "byte-level BPE", (long long)plan->entries[0].model.vocabulary,
            (double)data->train_bytes / (double)(plan->train_tokens ? plan->train_tokens : 1),
            (long long)plan->train_tokens, (long long)plan->valid_tokens,
            (long long)(plan->settings.max_targets < plan->valid_tokens ? plan->settings.max_targets + 1
-                                                                       : plan->valid_tokens));
+                                                                       : plan->valid_tokens),
+           plan->settings.max_targets < study_plan_longest(plan) ? ", or as many as a longer window" : "");
   free(plan->text);
   plan->text = strdup(sentence);
   return plan->text ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the plan");

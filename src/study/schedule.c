@@ -16,6 +16,7 @@ alibi_evaluate_options schedule_cell(const study_plan *plan, int protocol, int64
   o.shortest = plan->lengths[0];
   o.longest = study_plan_longest(plan);
   o.max_targets = protocol == ALIBI_FIXED_TARGET ? plan->settings.fixed_targets : plan->settings.max_targets;
+  if (protocol != ALIBI_FIXED_TARGET && o.max_targets < length) o.max_targets = length; /* else it is never read */
   o.extend = *extend ? extend : NULL;
   return o;
 }

@@ -17,7 +17,7 @@ typedef struct study_settings {
   int64_t vocabulary;    /* of the BPE otherwise */
   double held_out;       /* share at the end of each text */
   double minutes;        /* plan the steps from a short measurement; 0: train.steps */
-  int64_t max_targets;   /* scored tokens a cell, nonoverlapping and sliding */
+  int64_t max_targets;   /* scored tokens a cell, nonoverlapping and sliding; at least a whole window */
   int64_t fixed_targets; /* the same, fixed-target: a window scores few, so these cost most */
   int64_t rival_length;  /* 0: no rival */
   int64_t jobs;          /* methods trained side by side; 0: one per processor */
@@ -57,6 +57,9 @@ typedef struct study_request {
   int threads; /* 0: all processors */
   study_observer observer;
 } study_request;
+
+/* Is the method one of this list, by itself or in a set? */
+bool study_uses(const char *methods, const char *method);
 
 /* Runs the study and writes the report into the directory.  On ALIBI_CANCELLED the report holds what was finished.
  * results: the caller's to free, also on a failure after which it holds something. */

@@ -7,9 +7,11 @@
 
 #include "alibi/evaluate.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/system.h"
 #include "model/config.h"
 #include "report/results.h"
+#include "train/option_sentence.h"
 #include "train/trainer.h"
 
 _Static_assert((int)RESULT_EXTEND_SIZE >= (int)EXTENSION_TEXT_SIZE, "a curve names any extension with its settings");
@@ -25,7 +27,7 @@ static const field fields[] = {
     {"minutes", FIELD_REAL, AT(minutes), 0, 1e6, 0, NULL, NULL,
      "plan the steps so that the study takes so long; 0: --steps"},
     {"max_targets", FIELD_INTEGER, AT(max_targets), 16, 1e12, 8192, NULL, NULL,
-     "scored tokens a cell at most, nonoverlapping and sliding"},
+     "scored tokens a cell at most, nonoverlapping and sliding, but a whole window where that is more"},
     {"fixed_targets", FIELD_INTEGER, AT(fixed_targets), 16, 1e12, 4096, NULL, NULL,
      "scored tokens a cell at most, fixed-target: a window scores few, so these cost most"},
     {"rival_length", FIELD_INTEGER, AT(rival_length), 0, 1 << 24, 0, NULL, NULL,
@@ -89,6 +91,8 @@ static status read_lengths(const char *list, const char *option, int64_t *length
 {
   char word[ALIBI_NAME_SIZE];
   *count = 0;
+  status result = list_check(option, list, error);
+  if (result != ALIBI_OK) return result;
   while (next_word(&list, word, sizeof word)) {
     char *end;
     long long value = strtoll(word, &end, 10);
@@ -96,7 +100,7 @@ static status read_lengths(const char *list, const char *option, int64_t *length
       return fail(error, ALIBI_INVALID, "%s: expected lengths from 1 to %d between commas, found '%s'", option,
                   1 << 24, word);
     size_t before = *count;
-    status result = add_length(lengths, count, value, option, error);
+    result = add_length(lengths, count, value, option, error);
     if (result != ALIBI_OK) return result;
     if (*count == before) return fail(error, ALIBI_INVALID, "%s: %lld stands there twice", option, value);
   }
@@ -121,7 +125,7 @@ static status add_entry(study_plan *plan, const study_request *request, const ch
       memcpy(e->model.position_options.bytes, request->options[i], position_method_at(i)->options_size);
   e->model.vocabulary = plan->settings.bytes ? 256 : plan->settings.vocabulary;
   e->model.train_length = length;
-  result = model_config_resolve(&e->model, error);
+  result = option_sentence(model_config_resolve(&e->model, error), method, error);
   if (result != ALIBI_OK) return result;
   if (plain_label) snprintf(e->label, sizeof e->label, "%.63s", method);
   else snprintf(e->label, sizeof e->label, "%.63s-%lld", method, (long long)length);
@@ -142,6 +146,17 @@ static const struct method_set {
     {"alibi-family", "alibi,alibi-learned,alibi-log,nape,bam,kerple-log,kerple-power,sandwich,fox"},
 };
 enum { SETS = sizeof sets / sizeof sets[0] };
+
+bool study_uses(const char *methods, const char *method)
+{
+  char word[ALIBI_NAME_SIZE];
+  while (next_word(&methods, word, sizeof word)) {
+    if (strcmp(word, "all") == 0 || strcmp(word, method) == 0) return true;
+    for (size_t i = 0; i < SETS; i++)
+      if (strcmp(word, sets[i].name) == 0 && study_uses(sets[i].methods, method)) return true;
+  }
+  return false;
+}
 
 static bool entry_exists(const study_plan *plan, const char *method, int64_t length)
 {
@@ -182,6 +197,7 @@ static status make_entries(const study_request *request, study_plan *plan, alibi
   char name[ALIBI_NAME_SIZE];
   const char *list = request->methods ? request->methods : "none,learned,sinusoidal,rope,t5,alibi";
   status result;
+  TRY(list_check("--methods", list, error));
   TRY(read_lengths(request->train_lengths ? request->train_lengths : "64", "--train-length", lengths, &count,
                    error));
   for (size_t l = 0; l < count; l++) {
@@ -281,6 +297,7 @@ static status make_extensions(const study_request *request, study_plan *plan, al
   status result = ALIBI_OK;
   if (strcmp(list, "none") == 0) return ALIBI_OK;
   if (strcmp(list, "all") == 0) return add_all_extensions(plan, error);
+  TRY(list_check("--extend", list, error));
   while (extension_text_next(&list, name, sizeof name, &length)) {
     if (length >= sizeof name)
       RAISE(error, ALIBI_INVALID, "--extend: expected at most %zu bytes of one extension with its settings, found '%.64s...'",
@@ -324,13 +341,14 @@ static status make_protocols(const study_request *request, study_plan *plan, ali
 {
   const char *list = request->protocols ? request->protocols : "fixed-target,sliding,nonoverlapping";
   char name[ALIBI_NAME_SIZE];
-  while (next_word(&list, name, sizeof name)) {
+  status result = list_check("--protocols", list, error);
+  while (result == ALIBI_OK && next_word(&list, name, sizeof name)) {
     if (study_protocol(name) < 0)
       return fail(error, ALIBI_INVALID,
                   "--protocols: expected some of fixed-target, sliding, nonoverlapping, found '%s'", name);
-    status result = add_name(plan->protocols, &plan->protocol_count, name, "--protocols", error);
-    if (result != ALIBI_OK) return result;
+    result = add_name(plan->protocols, &plan->protocol_count, name, "--protocols", error);
   }
+  if (result != ALIBI_OK) return result;
   return plan->protocol_count ? ALIBI_OK
                               : fail(error, ALIBI_INVALID, "--protocols: expected at least one, found none");
 }
@@ -349,7 +367,7 @@ status study_plan_make(const study_request *request, study_plan *plan, alibi_err
   if (request->beyond) TRY(add_beyond(request->beyond, plan, error));
   TRY(make_protocols(request, plan, error));
   for (size_t i = 0; i < plan->entry_count; i++)
-    TRY(train_check_batch(&plan->train, plan->entries[i].model.train_length, error));
+    TRY(option_sentence(train_check_batch(&plan->train, plan->entries[i].model.train_length, error), "", error));
   study_plan_place(plan, request->threads);
   plan->command = strdup(request->command ? request->command : "alibi study");
   if (!plan->command) RAISE(error, ALIBI_FAILED, "not enough memory for the plan");

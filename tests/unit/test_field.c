@@ -83,8 +83,12 @@ static void refuses_with_a_sentence(void **unused)
       {"layers", "1.5", "--option: expected an integer from 1 to 1024, found 1.5"},
       {"layers", "0", "--option: expected an integer from 1 to 1024, found 0"},
       {"layers", "1025", "--option: expected an integer from 1 to 1024, found 1025"},
-      {"layers", "nan", "--option: expected an integer from 1 to 1024, found nan"},
-      {"rate", "inf", "--option: expected a number from 0 to 1, found inf"},
+      {"layers", "nan", "--option: expected an integer from 1 to 1024, found 'nan'"},
+      {"layers", "0x10", "--option: expected an integer from 1 to 1024, found '0x10'"},
+      {"layers", " 8", "--option: expected an integer from 1 to 1024, found ' 8'"},
+      {"layers", "1e999", "--option: expected an integer from 1 to 1024, found '1e999'"},
+      {"rate", "inf", "--option: expected a number from 0 to 1, found 'inf'"},
+      {"rate", "1e-400", "--option: expected a number from 0 to 1, found '1e-400', too small to be told from 0"},
       {"rate", "-0.1", "--option: expected a number from 0 to 1, found -0.1"},
       {"tied", "maybe", "--option: expected true or false, found 'maybe'"},
       {"activation", "tanh", "--option: expected one of gelu, relu, found 'tanh'"},
@@ -98,6 +102,46 @@ static void refuses_with_a_sentence(void **unused)
     assert_string_equal(error.message, rows[i].sentence);
   }
   for (size_t i = 0; i < table.count; i++) assert_true(field_equal(&fields[i], &s, &before));
+}
+
+/* 2^53 + 1 is no double: the nearest one would be another seed. */
+static void large_integers_are_exact(void **unused)
+{
+  (void)unused;
+  static const field seed = {.name = "seed", .kind = FIELD_INTEGER, .maximum = 9007199254740992.0};
+  int64_t value = 0;
+  assert_int_equal(field_set_text(&seed, &value, "--seed", "9007199254740992", &error), ALIBI_OK);
+  assert_true(value == 9007199254740992);
+  assert_int_equal(field_set_text(&seed, &value, "--seed", "9007199254740993", &error), ALIBI_INVALID);
+  assert_non_null(strstr(error.message, "found '9007199254740993'"));
+  assert_int_equal(field_set_text(&seed, &value, "--seed", "1e3", &error), ALIBI_OK);
+  assert_true(value == 1000);
+}
+
+static void sentences_about_fields_become_sentences_about_options(void **unused)
+{
+  (void)unused;
+  static const field known[] = {{.name = "heads"}, {.name = "head_size"}, {.name = "keep"}, {.name = "position"}};
+  static const struct {
+    const char *prefix, *before, *after;
+  } rows[] = {
+      {"", "heads: expected a divisor of the width 8, found 3 heads (or set head_size)",
+       "--heads: expected a divisor of the width 8, found 3 heads (or set --head-size)"},
+      {"", "model configuration: heads: expected a number", "--heads: expected a number"},
+      {"alibi-", "position method 'alibi': heads: expected one", "--alibi-heads: expected one"},
+      {"", "session: keep 100: expected a bias, found 'keep'", "--keep 100: expected a bias, found 'keep'"},
+      {"", "head_size: the model's head_size, 'head_size', x/head_size, head_size.txt, --head_size",
+       "--head-size: the model's --head-size, 'head_size', x/head_size, head_size.txt, --head_size"},
+      {"", "position method 'learned': position 16 does not exist", "position method 'learned': position 16 does not exist"},
+      {"", "heads are missing", "heads are missing"},
+      {"", "", ""},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    strcpy(error.message, rows[i].before);
+    field_say_option((field_table)FIELD_TABLE(known), rows[i].prefix, &error);
+    assert_string_equal(error.message, rows[i].after);
+  }
+  field_say_option((field_table)FIELD_TABLE(known), "", NULL);
 }
 
 static void text_reads_back_to_the_same_value(void **unused)
@@ -161,6 +205,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(starts_from_initial_values),       cmocka_unit_test(sets_every_kind),
+      cmocka_unit_test(large_integers_are_exact),
+      cmocka_unit_test(sentences_about_fields_become_sentences_about_options),
       cmocka_unit_test(refuses_with_a_sentence),          cmocka_unit_test(text_reads_back_to_the_same_value),
       cmocka_unit_test(check_finds_what_is_out_of_range), cmocka_unit_test(numbers_and_equality),
   };

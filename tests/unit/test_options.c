@@ -103,7 +103,20 @@ static void texts_have_any_length(void **unused)
   assert_int_equal(parse("--out=--odd"), ALIBI_OK);
   assert_string_equal(out, "--odd");
   refuse("--out=", "--out: expected DIR, found an empty text");
+  refuse("--alibi-name=", "--alibi-name: expected a text, found an empty text");
   refuse("--out a --out b", "--out: given more than once");
+}
+
+static void options_are_told_as_they_were_typed(void **unused)
+{
+  (void)unused;
+  static const char *const known[] = {"out", "layers", NULL};
+  assert_int_equal(parse("--out x --alibi-learning-rate=1e-3 --layers 3"), ALIBI_OK);
+  assert_string_equal(command_line_given_other(&line, known), "--alibi-learning-rate");
+  assert_int_equal(parse("--no-qk-norm"), ALIBI_OK);
+  assert_string_equal(command_line_given_other(&line, known), "--no-qk-norm");
+  assert_int_equal(parse("--layers 3"), ALIBI_OK);
+  assert_null(command_line_given_other(&line, known));
 }
 
 static void two_dashes_end_options(void **unused)
@@ -125,6 +138,9 @@ static void slips_are_named_and_the_near_name_suggested(void **unused)
   refuse("--test-length 3", "fit: unknown option --test-length; did you mean --test-lengths?");
   refuse("--qk_norm", "fit: unknown option --qk_norm; did you mean --qk-norm?");
   refuse("--epochs=3", "fit: unknown option --epochs; alibi fit --help lists the options");
+  refuse("--learning-rate 1e-400",
+         "--learning-rate: expected a number from 0 to 1e+300, found '1e-400', too small to be told from 0");
+  refuse("--layers 0x10", "--layers: expected an integer from 1 to 1024, found '0x10'");
   refuse("--layers 0", "--layers: expected an integer from 1 to 1024, found 0");
   refuse("--activation swish",
          "--activation: expected one of gelu, gelu-tanh, relu-squared-with-a-long-name, found 'swish'");
@@ -197,6 +213,7 @@ int main(void)
       cmocka_unit_test(every_kind_in_both_spellings),
       cmocka_unit_test(prefixes_name_their_group),
       cmocka_unit_test(texts_have_any_length),
+      cmocka_unit_test(options_are_told_as_they_were_typed),
       cmocka_unit_test(two_dashes_end_options),
       cmocka_unit_test(slips_are_named_and_the_near_name_suggested),
       cmocka_unit_test(no_word_breaks_the_parser),

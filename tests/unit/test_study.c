@@ -178,6 +178,91 @@ static void sets_of_methods(void **unused)
   study_plan_free(&sets);
 }
 
+static void refuses(study_request q, const char *sentence)
+{
+  static study_plan plan;
+  alibi_error error = {0};
+  plan = (study_plan){.entry_count = 0};
+  assert_int_equal(study_plan_make(&q, &plan, &error), ALIBI_INVALID);
+  if (!strstr(error.message, sentence)) fail_msg("expected \"%s\", found \"%s\"", sentence, error.message);
+}
+
+static void empty_items_are_refused(void **unused)
+{
+  (void)unused;
+  study_request q = asking_for("alibi,,rope");
+  refuses(q, "--methods: item 2 of 'alibi,,rope' is empty");
+  q = asking_for("rope");
+  q.extend = ",";
+  refuses(q, "--extend: item 1 of ',' is empty");
+  q.extend = "yarn:factor=4,,ntk";
+  refuses(q, "--extend: item 2 of 'yarn:factor=4,,ntk' is empty");
+  q.extend = "none";
+  q.test_lengths = "64,,128";
+  refuses(q, "--test-lengths: item 2 of '64,,128' is empty");
+  q.test_lengths = "64,0x80";
+  refuses(q, "--test-lengths: expected lengths from 1 to 16777216 between commas, found '0x80'");
+  q.test_lengths = "64";
+  q.train_lengths = "64,";
+  refuses(q, "--train-length: item 2 of '64,' is empty");
+  q.train_lengths = "64";
+  q.protocols = "sliding,";
+  refuses(q, "--protocols: item 2 of 'sliding,' is empty");
+}
+
+static void methods_of_sets_are_used(void **unused)
+{
+  (void)unused;
+  assert_true(study_uses("none,alibi", "alibi"));
+  assert_true(study_uses("alibi-family", "nape"));
+  assert_true(study_uses("none, classic", "alibi"));
+  assert_true(study_uses("all", "fire"));
+  assert_false(study_uses("alibi-family", "rope"));
+  assert_false(study_uses("alibi-log,nape", "alibi"));
+}
+
+static void sentences_name_options(void **unused)
+{
+  (void)unused;
+  study_request q = asking_for("rope");
+  q.model.heads = 3;
+  refuses(q, "--heads: expected a divisor of the width 128, found 3 (or set --head-size)");
+  q = asking_for("rope");
+  q.train_lengths = "100";
+  refuses(q, "--batch-tokens: expected a multiple of the training length of 100 tokens");
+}
+
+/* A window that is longer than max_targets is read all the same, once. */
+static void every_length_is_read(void **unused)
+{
+  (void)unused;
+  static study_plan plan;
+  plan = (study_plan){.length_count = 2, .lengths = {64, 256}, .settings = {.max_targets = 100, .fixed_targets = 100}};
+  assert_int_equal(schedule_cell(&plan, ALIBI_SLIDING, 64, "").max_targets, 100);
+  assert_int_equal(schedule_cell(&plan, ALIBI_SLIDING, 256, "").max_targets, 256);
+  assert_int_equal(schedule_cell(&plan, ALIBI_NONOVERLAPPING, 256, "").max_targets, 256);
+  assert_int_equal(schedule_cell(&plan, ALIBI_FIXED_TARGET, 256, "").max_targets, 100);
+}
+
+static void the_next_command_is_whole(void **unused)
+{
+  (void)unused;
+  static study_plan plan;
+  char command[6000], expected[6100];
+  method_result m = method("alibi", "method", 64, (const double[]){1, 2, 3});
+  study_results results = {.train_length = 64, .method_count = 1};
+  snprintf(command, sizeof command, "alibi study --out o --overwrite --alibi-slopes %05000d text", 1);
+  snprintf(expected, sizeof expected, "alibi study --out o-rival --alibi-slopes %05000d text --rival-length 256", 1);
+  plan = (study_plan){.length_count = LENGTHS, .protocol_count = 1, .entry_count = 1, .command = command};
+  memcpy(plan.lengths, lengths, sizeof lengths);
+  snprintf(plan.protocols[0], sizeof plan.protocols[0], "fixed-target");
+  assert_int_equal(memory_new(&results.methods, 1, sizeof *results.methods, "test", NULL), ALIBI_OK);
+  results.methods[0] = m;
+  assert_int_equal(study_answer(&plan, &results, NULL), ALIBI_OK);
+  assert_string_equal(results.next_command, expected);
+  study_results_free(&results);
+}
+
 /* All settings of an extension, and lists of factors of a real model: whole in the plan, in study.json and in results. */
 static void long_settings_stay_whole(void **unused)
 {
@@ -220,6 +305,9 @@ int main(void)
       cmocka_unit_test(flat_worse_and_unable),          cmocka_unit_test(level_methods_are_named_together),
       cmocka_unit_test(what_is_not_finite_is_not_flat), cmocka_unit_test(rival_is_asked_at_its_own_length),
       cmocka_unit_test(steps_fill_the_minutes),         cmocka_unit_test(sets_of_methods),
+      cmocka_unit_test(methods_of_sets_are_used),
+      cmocka_unit_test(empty_items_are_refused),        cmocka_unit_test(sentences_name_options),
+      cmocka_unit_test(every_length_is_read),           cmocka_unit_test(the_next_command_is_whole),
       cmocka_unit_test(long_settings_stay_whole),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,63 @@
+/* Reading what people type, more strictly than strtod does: that takes blanks, hexadecimal, "inf" and "nan", and makes a 0 of
+ * 1e-400 without a word. */
+#include "base/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *past_digits(const char *text)
+{
+  return text + strspn(text, "0123456789");
+}
+
+static const char *past_sign(const char *text)
+{
+  return text + (*text == '-' || *text == '+');
+}
+
+bool number_read(const char *text, double *value)
+{
+  const char *first = past_sign(text), *point = past_digits(first), *end = *point == '.' ? past_digits(point + 1) : point;
+  bool digits = point > first || end > point + 1, zero = first + strspn(first, "0.") >= end;
+  *value = NAN;
+  if (digits && (*end == 'e' || *end == 'E')) {
+    const char *exponent = past_sign(end + 1);
+    end = past_digits(exponent);
+    digits = end > exponent;
+  }
+  if (!digits || *end != '\0') return false;
+  *value = strtod(text, NULL);
+  return isfinite(*value) && (zero || *value != 0);
+}
+
+bool list_next(const char **rest, const char **item, size_t *size)
+{
+  if (!*rest) return false;
+  size_t length = strcspn(*rest, ",");
+  const char *end = *rest + length;
+  *item = *rest + strspn(*rest, " ");
+  *rest = *end ? end + 1 : NULL;
+  while (end > *item && end[-1] == ' ') end--;
+  *size = (size_t)(end - *item);
+  return true;
+}
+
+status list_check(const char *option, const char *list, alibi_error *error)
+{
+  const char *rest = list, *item;
+  size_t size;
+  for (size_t i = 1; list_next(&rest, &item, &size); i++)
+    if (size == 0) return fail(error, ALIBI_INVALID, "%s: item %zu of '%.200s' is empty", option, i, list);
+  return ALIBI_OK;
+}
+
+status list_item(const char *option, const char *item, size_t size, char text[LIST_ITEM_SIZE], alibi_error *error)
+{
+  if (size >= LIST_ITEM_SIZE)
+    return fail(error, ALIBI_INVALID, "%s: expected at most %d characters between commas, found '%.*s...'", option,
+                LIST_ITEM_SIZE - 1, LIST_ITEM_SIZE - 1, item);
+  memcpy(text, item, size);
+  text[size] = '\0';
+  return ALIBI_OK;
+}
