@@ -40,11 +40,6 @@ static double trained_slope(const position_request *request, size_t layer, size_
   return exp(request->parameters[0][layer * request->shape.heads + head]);
 }
 
-static void layout(const position_request *request, position_plan *plan, arena *a)
-{
-  slope_layout(request, request->shape.layers, plan, a);
-}
-
 static void fill(const position_request *request, position_plan *plan)
 {
   slope_fill(request, trained_slope, plan);
@@ -69,7 +64,7 @@ static double slope_of_formula(const position_request *request, size_t layer, si
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
-  return -slope_extended(request, slope_of_formula, layer, head) * (double)(i - j);
+  return slope_bias(request, slope_of_formula, layer, head, i, j);
 }
 
 const position_method position_method_alibi_learned = {
@@ -85,7 +80,7 @@ const position_method position_method_alibi_learned = {
     .check = check,
     .parameters = parameters,
     .initial = initial,
-    .layout = layout,
+    .layout = slope_layout_by_layer,
     .fill = fill,
     .backward = backward,
     .bias = bias,

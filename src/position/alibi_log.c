@@ -31,24 +31,23 @@ static status check(const position_shape *shape, const void *options, alibi_erro
   return slope_check_heads("alibi-log", shape, error);
 }
 
-static double bias_at(const position_request *request, size_t head, size_t t)
+enum { SLOPE, CLAMP };
+
+static distance_numbers numbers(const position_request *request, size_t head)
 {
   const log_options *options = request->options;
-  double b = -slope_by_settings(&options->rule, head, request->shape.heads) * log1p((double)t);
-  return options->clamp > 0 && b < -options->clamp ? -options->clamp : b;
+  return (distance_numbers){{slope_by_settings(&options->rule, head, request->shape.heads), options->clamp}};
 }
 
-static void layout(const position_request *request, position_plan *plan, arena *a)
+static double bias_at(distance_numbers c, double t)
 {
-  distance_layout(request, 1, plan, a);
+  double b = -c.x[SLOPE] * log1p(t);
+  return c.x[CLAMP] > 0 && b < -c.x[CLAMP] ? -c.x[CLAMP] : b;
 }
 
 static void fill(const position_request *request, position_plan *plan)
 {
-  size_t length = request->length;
-  float *table = (float *)plan->table;
-  for (size_t h = 0; h < request->shape.heads; h++)
-    for (size_t t = 0; t < length; t++) table[distance_at(length, h, t)] = (float)bias_at(request, h, t);
+  distance_fill(request, &(distance_curve){.numbers = numbers, .bias = bias_at}, plan);
 }
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
@@ -68,7 +67,7 @@ const position_method position_method_alibi_log = {
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(log_options),
     .check = check,
-    .layout = layout,
+    .layout = distance_layout,
     .fill = fill,
     .bias = bias,
 };

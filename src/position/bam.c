@@ -44,52 +44,45 @@ static float initial(const position_shape *shape, const void *options, size_t wh
   return (float)log(slope_by_settings(&own->start, index % shape->heads, shape->heads));
 }
 
-/* A layer and head: scale e^a and exponent b. */
-typedef struct bam_curve {
-  double scale, exponent;
-} bam_curve;
-
-static bam_curve curve_of(const position_request *request, size_t row)
+/* e^a and b of a layer and head. */
+static distance_numbers numbers(const position_request *request, size_t row)
 {
-  return (bam_curve){exp(request->parameters[SCALE][row]), 2 * sigmoid(request->parameters[EXPONENT][row])};
+  return (distance_numbers){{exp(request->parameters[SCALE][row]), 2 * sigmoid(request->parameters[EXPONENT][row])}};
 }
 
-static double bias_at(bam_curve c, size_t t)
+static double bias_at(distance_numbers c, double t)
 {
-  return -c.scale * pow((double)t + SHIFT, c.exponent);
+  return -c.x[SCALE] * pow(t + SHIFT, c.x[EXPONENT]);
 }
 
-static void layout(const position_request *request, position_plan *plan, arena *a)
+/* d bias / da = bias;  d bias / db = bias ln(t + 1e-5). */
+static void derive(distance_numbers c, double t, double g, distance_numbers *sums)
 {
-  distance_layout(request, request->shape.layers, plan, a);
+  g *= bias_at(c, t);
+  sums->x[SCALE] += g;
+  sums->x[EXPONENT] += g * log(t + SHIFT);
 }
+
+/* db / dx = b (1 - b/2). */
+static distance_numbers chain(const position_request *request, size_t row, distance_numbers sums)
+{
+  double b = numbers(request, row).x[EXPONENT];
+  sums.x[EXPONENT] *= b;
+  sums.x[EXPONENT] *= 1 - b / 2;
+  return sums;
+}
+
+static const distance_curve curve = {numbers, bias_at, derive, chain};
 
 static void fill(const position_request *request, position_plan *plan)
 {
-  size_t length = request->length;
-  float *table = (float *)plan->table;
-  for (size_t row = 0; row < plan->sets * request->shape.heads; row++) {
-    bam_curve c = curve_of(request, row);
-    for (size_t t = 0; t < length; t++) table[distance_at(length, row, t)] = (float)bias_at(c, t);
-  }
+  distance_fill(request, &curve, plan);
 }
 
-/* d bias / da = bias;  d bias / db = bias ln(t + 1e-5);  db / dx = b (1 - b/2). */
 static void backward(const position_request *request, const position_plan *plan, const position_plan_grad *grad,
                      float *const *parameter_grads)
 {
-  size_t length = request->length;
-  for (size_t row = 0; row < plan->sets * request->shape.heads; row++) {
-    bam_curve c = curve_of(request, row);
-    double by_scale = 0, by_exponent = 0;
-    for (size_t t = 0; t < length; t++) {
-      double g = grad->table[distance_at(length, row, t)] * bias_at(c, t);
-      by_scale += g;
-      by_exponent += g * log((double)t + SHIFT);
-    }
-    parameter_grads[SCALE][row] += (float)by_scale;
-    parameter_grads[EXPONENT][row] += (float)(by_exponent * c.exponent * (1 - c.exponent / 2));
-  }
+  distance_backward(request, &curve, plan, grad, parameter_grads);
 }
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
@@ -111,7 +104,7 @@ const position_method position_method_bam = {
     .check = check,
     .parameters = parameters,
     .initial = initial,
-    .layout = layout,
+    .layout = distance_layout_by_layer,
     .fill = fill,
     .backward = backward,
     .bias = bias,

@@ -30,42 +30,44 @@ static float initial(const position_shape *shape, const void *options, size_t wh
   return (float)softplus_inverse(fmax(drawn, 1e-3));
 }
 
-static double value_of(const position_request *request, int which, size_t head)
+static distance_numbers numbers(const position_request *request, size_t head)
 {
-  return LEAST + softplus(request->parameters[which][head]);
+  distance_numbers c;
+  for (int k = 0; k < KERPLE_PARAMETERS; k++) c.x[k] = LEAST + softplus(request->parameters[k][head]);
+  return c;
 }
 
-static void layout(const position_request *request, position_plan *plan, arena *a)
+static double bias_at(distance_numbers c, double t)
 {
-  distance_layout(request, 1, plan, a);
+  return -c.x[STRENGTH] * log1p(c.x[RATE] * t);
 }
+
+/* d bias / dp = -ln(1 + a t);  d bias / da = -p t / (1 + a t). */
+static void derive(distance_numbers c, double t, double g, distance_numbers *sums)
+{
+  double p = c.x[STRENGTH], a = c.x[RATE];
+  sums->x[STRENGTH] -= g * log1p(a * t);
+  sums->x[RATE] -= g * p * t / (1 + a * t);
+}
+
+/* The derivative of softplus is sigmoid. */
+static distance_numbers chain(const position_request *request, size_t head, distance_numbers sums)
+{
+  for (int k = 0; k < KERPLE_PARAMETERS; k++) sums.x[k] *= sigmoid(request->parameters[k][head]);
+  return sums;
+}
+
+static const distance_curve curve = {numbers, bias_at, derive, chain};
 
 static void fill(const position_request *request, position_plan *plan)
 {
-  size_t length = request->length;
-  float *table = (float *)plan->table;
-  for (size_t h = 0; h < request->shape.heads; h++) {
-    double p = value_of(request, STRENGTH, h), a = value_of(request, RATE, h);
-    for (size_t t = 0; t < length; t++) table[distance_at(length, h, t)] = (float)(-p * log1p(a * (double)t));
-  }
+  distance_fill(request, &curve, plan);
 }
 
-/* d bias / dp = -ln(1 + a t);  d bias / da = -p t / (1 + a t);  the derivative of softplus is sigmoid. */
 static void backward(const position_request *request, const position_plan *plan, const position_plan_grad *grad,
                      float *const *parameter_grads)
 {
-  (void)plan;
-  size_t length = request->length;
-  for (size_t h = 0; h < request->shape.heads; h++) {
-    double p = value_of(request, STRENGTH, h), a = value_of(request, RATE, h), by_p = 0, by_a = 0;
-    for (size_t t = 0; t < length; t++) {
-      double g = grad->table[distance_at(length, h, t)], distance = (double)t;
-      by_p -= g * log1p(a * distance);
-      by_a -= g * p * distance / (1 + a * distance);
-    }
-    parameter_grads[STRENGTH][h] += (float)(by_p * sigmoid(request->parameters[STRENGTH][h]));
-    parameter_grads[RATE][h] += (float)(by_a * sigmoid(request->parameters[RATE][h]));
-  }
+  distance_backward(request, &curve, plan, grad, parameter_grads);
 }
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
@@ -84,7 +86,7 @@ const position_method position_method_kerple_log = {
     .relative = true,
     .parameters = parameters,
     .initial = initial,
-    .layout = layout,
+    .layout = distance_layout,
     .fill = fill,
     .backward = backward,
     .bias = bias,

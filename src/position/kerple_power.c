@@ -31,48 +31,45 @@ static float initial(const position_shape *shape, const void *options, size_t wh
   return (float)sigmoid_inverse(fmin(fmax(share, 1e-3), 1 - 1e-3));
 }
 
-static double scale_of(const position_request *request, size_t head)
+static distance_numbers numbers(const position_request *request, size_t head)
 {
-  return LEAST + softplus(request->parameters[SCALE][head]);
+  return (distance_numbers){{LEAST + softplus(request->parameters[SCALE][head]),
+                             LEAST + (MOST - LEAST) * sigmoid(request->parameters[EXPONENT][head])}};
 }
 
-static double exponent_of(const position_request *request, size_t head)
+static double bias_at(distance_numbers c, double t)
 {
-  return LEAST + (MOST - LEAST) * sigmoid(request->parameters[EXPONENT][head]);
-}
-
-static void layout(const position_request *request, position_plan *plan, arena *a)
-{
-  distance_layout(request, 1, plan, a);
-}
-
-static void fill(const position_request *request, position_plan *plan)
-{
-  size_t length = request->length;
-  float *table = (float *)plan->table;
-  for (size_t h = 0; h < request->shape.heads; h++) {
-    double a = scale_of(request, h), p = exponent_of(request, h);
-    for (size_t t = 0; t < length; t++) table[distance_at(length, h, t)] = (float)(-a * pow((double)t, p));
-  }
+  return -c.x[SCALE] * pow(t, c.x[EXPONENT]);
 }
 
 /* d bias / da = -t^p;  d bias / dp = -a t^p ln t;  at t = 0 both are 0. */
+static void derive(distance_numbers c, double t, double g, distance_numbers *sums)
+{
+  if (t == 0) return;
+  g *= pow(t, c.x[EXPONENT]);
+  sums->x[SCALE] -= g;
+  sums->x[EXPONENT] -= g * c.x[SCALE] * log(t);
+}
+
+static distance_numbers chain(const position_request *request, size_t head, distance_numbers sums)
+{
+  double share = sigmoid(request->parameters[EXPONENT][head]);
+  sums.x[SCALE] *= sigmoid(request->parameters[SCALE][head]);
+  sums.x[EXPONENT] = sums.x[EXPONENT] * (MOST - LEAST) * share * (1 - share);
+  return sums;
+}
+
+static const distance_curve curve = {numbers, bias_at, derive, chain};
+
+static void fill(const position_request *request, position_plan *plan)
+{
+  distance_fill(request, &curve, plan);
+}
+
 static void backward(const position_request *request, const position_plan *plan, const position_plan_grad *grad,
                      float *const *parameter_grads)
 {
-  (void)plan;
-  size_t length = request->length;
-  for (size_t h = 0; h < request->shape.heads; h++) {
-    double a = scale_of(request, h), p = exponent_of(request, h), by_a = 0, by_p = 0;
-    for (size_t t = 1; t < length; t++) {
-      double g = grad->table[distance_at(length, h, t)] * pow((double)t, p);
-      by_a -= g;
-      by_p -= g * a * log((double)t);
-    }
-    double share = sigmoid(request->parameters[EXPONENT][h]);
-    parameter_grads[SCALE][h] += (float)(by_a * sigmoid(request->parameters[SCALE][h]));
-    parameter_grads[EXPONENT][h] += (float)(by_p * (MOST - LEAST) * share * (1 - share));
-  }
+  distance_backward(request, &curve, plan, grad, parameter_grads);
 }
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
@@ -92,7 +89,7 @@ const position_method position_method_kerple_power = {
     .decays = true,
     .parameters = parameters,
     .initial = initial,
-    .layout = layout,
+    .layout = distance_layout,
     .fill = fill,
     .backward = backward,
     .bias = bias,

@@ -45,11 +45,6 @@ static double trained_slope(const position_request *request, size_t set, size_t 
   return slope_by_settings(&options->rule, head - before, heads - flat_heads(options, heads));
 }
 
-static void layout(const position_request *request, position_plan *plan, arena *a)
-{
-  slope_layout(request, 1, plan, a);
-}
-
 static void fill(const position_request *request, position_plan *plan)
 {
   slope_fill(request, trained_slope, plan);
@@ -73,7 +68,7 @@ static double slope_of_formula(const position_request *request, size_t set, size
 
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
-  return -slope_extended(request, slope_of_formula, layer, head) * (double)(i - j);
+  return slope_bias(request, slope_of_formula, layer, head, i, j);
 }
 
 const position_method position_method_nape = {
@@ -87,7 +82,7 @@ const position_method position_method_nape = {
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(nape_options),
     .check = check,
-    .layout = layout,
+    .layout = slope_layout,
     .fill = fill,
     .bias = bias,
 };

@@ -46,11 +46,6 @@ static double scale_of(const position_request *request, size_t head)
   return (double)request->shape.heads / (8 * ((double)head + 1));
 }
 
-static void layout(const position_request *request, position_plan *plan, arena *a)
-{
-  distance_layout(request, 1, plan, a);
-}
-
 static void fill(const position_request *request, position_plan *plan)
 {
   size_t length = request->length;
@@ -79,7 +74,7 @@ const position_method position_method_sandwich = {
     .fields = FIELD_TABLE(fields),
     .options_size = sizeof(sandwich_options),
     .check = check,
-    .layout = layout,
+    .layout = distance_layout,
     .fill = fill,
     .bias = bias,
 };

@@ -53,7 +53,7 @@ static void layout(const position_request *request, position_plan *plan, arena *
 {
   const scale_invariant_options *options = request->options;
   rope_layout(request, &options->rope, plan, a);
-  distance_layout(request, 1, plan, a);
+  distance_layout(request, plan, a);
   plan->factors = arena_floats(a, size_mul(request->shape.heads, request->length));
 }
 

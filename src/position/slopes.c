@@ -118,11 +118,16 @@ double slope_extended(const position_request *request, position_slope *trained, 
   return trained(request, set, head) * position_slope_factor(request, trained, set, head);
 }
 
-void slope_layout(const position_request *request, size_t sets, position_plan *plan, arena *a)
+void slope_layout(const position_request *request, position_plan *plan, arena *a)
 {
   plan->bias = BIAS_SLOPE;
-  plan->sets = sets;
-  plan->slopes = arena_floats(a, size_mul(sets, request->shape.heads));
+  plan->slopes = arena_floats(a, size_mul(plan->sets, request->shape.heads));
+}
+
+void slope_layout_by_layer(const position_request *request, position_plan *plan, arena *a)
+{
+  plan->sets = request->shape.layers;
+  slope_layout(request, plan, a);
 }
 
 void slope_fill(const position_request *request, position_slope *trained, position_plan *plan)
@@ -131,4 +136,9 @@ void slope_fill(const position_request *request, position_slope *trained, positi
   float *slopes = (float *)plan->slopes;
   for (size_t set = 0; set < plan->sets; set++)
     for (size_t h = 0; h < heads; h++) slopes[set * heads + h] = (float)slope_extended(request, trained, set, h);
+}
+
+double slope_bias(const position_request *request, position_slope *formula, size_t layer, size_t head, size_t i, size_t j)
+{
+  return -slope_extended(request, formula, layer, head) * (double)(i - j);
 }

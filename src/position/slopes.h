@@ -49,8 +49,11 @@ double slope_from_list(const char *list, size_t head);
 /* ---- the parts of a position_method that has a slope for each set and head; trained: as without an extension ---- */
 
 double slope_extended(const position_request *request, position_slope *trained, size_t set, size_t head);
-/* sets: 1, or as many as there are layers. */
-void slope_layout(const position_request *request, size_t sets, position_plan *plan, arena *a);
+/* The layout where the layers share the slopes, and where each has its own. */
+void slope_layout(const position_request *request, position_plan *plan, arena *a);
+void slope_layout_by_layer(const position_request *request, position_plan *plan, arena *a);
 void slope_fill(const position_request *request, position_slope *trained, position_plan *plan);
+/* The formula: of a bias, given that of the slopes. */
+double slope_bias(const position_request *request, position_slope *formula, size_t layer, size_t head, size_t i, size_t j);
 
 #endif

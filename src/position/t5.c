@@ -72,11 +72,6 @@ static float initial(const position_shape *shape, const void *options, size_t wh
   return 0; /* training begins without a bias; heads differ by their gradients */
 }
 
-static void layout(const position_request *request, position_plan *plan, arena *a)
-{
-  distance_layout(request, 1, plan, a);
-}
-
 static void fill(const position_request *request, position_plan *plan)
 {
   size_t heads = request->shape.heads, length = request->length;
@@ -134,7 +129,7 @@ const position_method position_method_t5 = {
     .check = check,
     .parameters = parameters,
     .initial = initial,
-    .layout = layout,
+    .layout = distance_layout,
     .fill = fill,
     .backward = backward,
     .bias = bias,
