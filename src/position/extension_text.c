@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_SIZE = 160, ITEM_SIZE = POSITION_OPTIONS_SIZE };
+enum { NAME_SIZE = 160, ITEM_SIZE = ALIBI_EXTENSION_OPTIONS_SIZE };
 
 static void field_names(field_table table, char *text, size_t size)
 {

@@ -5,13 +5,13 @@
 
 #include "position/position.h"
 
-enum { EXTENSION_TEXT_SIZE = 2 * POSITION_OPTIONS_SIZE };
+enum { EXTENSION_TEXT_SIZE = 2 * ALIBI_EXTENSION_OPTIONS_SIZE };
 
 typedef struct extension_choice {
   const position_extension *extension; /* NULL: none */
   union {
     max_align_t align;
-    unsigned char bytes[POSITION_OPTIONS_SIZE];
+    unsigned char bytes[ALIBI_EXTENSION_OPTIONS_SIZE];
   } options;
 } extension_choice;
 

@@ -11,12 +11,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "alibi/model.h"
 #include "base/error.h"
 #include "base/field.h"
 #include "base/memory.h"
 #include "kernel/kernel.h"
 
-enum { POSITION_OPTIONS_SIZE = 2048, POSITION_MAX_PARAMETERS = 8 };
+enum { POSITION_OPTIONS_SIZE = ALIBI_EXTENSION_OPTIONS_SIZE, POSITION_MAX_PARAMETERS = 8 };
 
 typedef struct position_shape {
   size_t layers, heads, head_size, width, train_length;
@@ -125,7 +126,7 @@ typedef struct position_extension {
   const char *family; /* of the methods that it extends */
   bool keeps_trained; /* up to the trained length it changes nothing, to the bit (with its initial settings) */
   field_table fields;
-  size_t options_size; /* <= POSITION_OPTIONS_SIZE */
+  size_t options_size; /* <= ALIBI_EXTENSION_OPTIONS_SIZE */
   /* May be NULL: what the ranges of the fields cannot say.  rotary: channels of a head that turn. */
   status (*check)(const position_request *request, size_t rotary, alibi_error *error);
   /* Is it, with these settings, another at another declared length?  NULL: no. */

@@ -18,7 +18,7 @@ typedef struct longrope_options {
   char short_factors[LIST_SIZE], long_factors[LIST_SIZE];
 } longrope_options;
 
-_Static_assert(sizeof(longrope_options) <= POSITION_OPTIONS_SIZE, "the lists fit into the options");
+_Static_assert(sizeof(longrope_options) <= ALIBI_EXTENSION_OPTIONS_SIZE, "the lists fit into the options");
 
 static const field fields[] = {
     EXTENSION_FACTOR_FIELD(longrope_options),

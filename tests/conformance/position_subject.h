@@ -19,7 +19,7 @@ enum { LAYERS = 2, HEADS = 12, HEAD_SIZE = 16, WIDTH = HEADS * HEAD_SIZE, LONG =
 
 typedef union subject_options {
   max_align_t align;
-  char bytes[POSITION_OPTIONS_SIZE];
+  char bytes[ALIBI_POSITION_OPTIONS_SIZE];
 } subject_options;
 
 typedef struct subject {

@@ -31,13 +31,13 @@ static inline bool vary_value(const field *f, size_t heads, size_t k, char *text
   return true;
 }
 
-/* values: of POSITION_OPTIONS_SIZE bytes; accepts(user) looks at them.  Returns the number of fields that have another value. */
+/* values: of ALIBI_POSITION_OPTIONS_SIZE bytes; accepts(user) looks at them.  Returns the number of fields that have another value. */
 static inline size_t vary(field_table table, void *values, vary_kind kind, size_t heads, vary_accepts *accepts, void *user)
 {
   size_t count = 0;
   for (size_t i = 0; i < table.count && kind != VARY_NOTHING; i++) {
     const field *f = &table.fields[i];
-    char text[512], before[POSITION_OPTIONS_SIZE];
+    char text[512], before[ALIBI_POSITION_OPTIONS_SIZE];
     alibi_error error;
     if ((f->kind == FIELD_TEXT) != (kind == VARY_TEXTS)) continue;
     memcpy(before, values, sizeof before);

@@ -33,7 +33,7 @@ typedef struct subject {
   const position_extension *extension; /* NULL: as trained */
   union {
     max_align_t align;
-    char bytes[POSITION_OPTIONS_SIZE];
+    char bytes[ALIBI_POSITION_OPTIONS_SIZE];
   } extension_options;
   alibi_context *context;
   alibi_model *model;

@@ -126,7 +126,7 @@ static void check_round_trip(field_table table, size_t size, size_t most)
   field_init(table, json.bytes);
   for (size_t i = 0; i < table.count; i++) {
     const field *f = &table.fields[i];
-    char written[POSITION_OPTIONS_SIZE];
+    char written[ALIBI_POSITION_OPTIONS_SIZE];
     assert_true(f->offset < size && f->help && f->help[0]);
     assert_true(field_find(table, f->name) == f);
     change(f, changed.bytes);
@@ -155,7 +155,7 @@ static void options_survive_text_and_json(void **unused)
                      ALIBI_POSITION_OPTIONS_SIZE);
   for (size_t i = 0; i < position_extension_count(); i++)
     check_round_trip(position_extension_at(i)->fields, position_extension_at(i)->options_size,
-                     POSITION_OPTIONS_SIZE);
+                     ALIBI_EXTENSION_OPTIONS_SIZE);
 }
 
 static void refuses_unknown(field_table table)

@@ -130,7 +130,7 @@ static void check_case(alibi_context *context, const golden_case *c)
   pass_segment segments[SEQUENCES];
   union {
     max_align_t align;
-    char bytes[POSITION_OPTIONS_SIZE];
+    char bytes[ALIBI_EXTENSION_OPTIONS_SIZE];
   } extension_options;
   alibi_model *model = make_model(context, c);
   size_t rows = make_tokens((size_t)model->config.vocabulary, tokens, targets, segments);

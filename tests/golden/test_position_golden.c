@@ -51,7 +51,7 @@ typedef struct subject {
   const position_method *method;
   union {
     max_align_t align;
-    char bytes[POSITION_OPTIONS_SIZE];
+    char bytes[ALIBI_POSITION_OPTIONS_SIZE];
   } options;
   extension_choice choice;
   position_request request;

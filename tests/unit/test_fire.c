@@ -24,7 +24,7 @@ typedef struct subject {
   const position_method *method;
   union {
     max_align_t align;
-    char bytes[POSITION_OPTIONS_SIZE];
+    char bytes[ALIBI_POSITION_OPTIONS_SIZE];
   } options;
   float values[PARAMETERS][HEADS * UNITS];
   position_request request;

@@ -14,56 +14,16 @@
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
+#include "unit/position_under_test.h"
+
 enum { LAYERS = 2, LENGTH = 5001, MOST_HEADS = 128 };
 
-static union {
-  max_align_t align;
-  char bytes[POSITION_OPTIONS_SIZE];
-} options;
-static const position_method *method;
-static position_request request;
-static position_tables tables;
 static float parameters[2][LAYERS * MOST_HEADS];
-static alibi_error error;
 
 static void use(const char *name, size_t heads)
 {
-  alibi_error_init(&error);
-  position_release(&tables);
-  method = position_method_find(name);
-  assert_non_null(method);
-  field_init(method->fields, options.bytes);
-  request = (position_request){.shape = {LAYERS, heads, 16, heads * 16, 64},
-                               .options = options.bytes,
-                               .parameters = {parameters[0], parameters[1]},
-                               .length = LENGTH};
-}
-
-static void set(const char *name, const char *value)
-{
-  const field *f = field_find(method->fields, name);
-  assert_non_null(f);
-  if (field_set_text(f, options.bytes, name, value, &error) != ALIBI_OK) fail_msg("%s", error.message);
-}
-
-static void prepare(void)
-{
-  position_release(&tables);
-  if (position_prepare(method, &request, &tables, &error) != ALIBI_OK) fail_msg("%s", error.message);
-}
-
-static void refused(const char *sentence)
-{
-  position_release(&tables);
-  assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
-  assert_string_equal(error.message, sentence);
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  position_release(&tables);
-  return 0;
+  use_method(name, (position_shape){LAYERS, heads, 16, heads * 16, 64}, LENGTH);
+  for (size_t i = 0; i < 2; i++) request.parameters[i] = parameters[i];
 }
 
 /* Parameter `which` of all heads and layers. */
@@ -100,11 +60,17 @@ static void check_figures(size_t head, const figure *figures, size_t count)
 static void kerple_has_its_figures(void **unused)
 {
   (void)unused;
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const figure logarithmic[] = {{0, 0},
                                        {1, -0.50683138513520548},
                                        {7, -1.8800967459703426},
                                        {100, -4.9147820409054072},
                                        {5000, -9.7805574135970238}}; /* p = 1.25, a = 0.5 */
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const figure power[] = {{0, 0},
                                  {1, -0.75},
                                  {7, -2.5307400521754563},
@@ -123,6 +89,9 @@ static void kerple_has_its_figures(void **unused)
 static void bam_has_its_figures(void **unused)
 {
   (void)unused;
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const figure figures[] = {{0, -1.2547530994780285e-7},
                                    {1, -0.22313294927891808},
                                    {7, -2.5405725576665839},
@@ -137,11 +106,17 @@ static void bam_has_its_figures(void **unused)
 static void sandwich_has_its_figures(void **unused)
 {
   (void)unused;
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const figure wide[] = {{0, 0},
                                 {1, -0.54248193941269315},
                                 {7, -6.3495269344931995},
                                 {100, -12.494592813892633},
                                 {5000, -23.895848068079723}}; /* D = 128, the fourth of 12 heads */
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const figure narrow[] = {{0, 0},
                                   {1, -0.23380149346841766},
                                   {7, -3.1835910203151072},
@@ -149,9 +124,9 @@ static void sandwich_has_its_figures(void **unused)
                                   {5000, -13.299323492691078}}; /* D = 64 */
   use("sandwich", 12);
   check_figures(3, wide, 5);
-  set("dimension", "64");
+  set_option("dimension", "64");
   check_figures(3, narrow, 5);
-  set("dimension", "65");
+  set_option("dimension", "65");
   refused("position method 'sandwich': dimension: expected an even number, found 65");
 }
 
@@ -183,7 +158,7 @@ static void logarithmic_alibi_may_have_a_floor(void **unused)
   const float *head = tables.plan.table + LENGTH - 1; /* slope 1/2 */
   near("table", head[-1], -0.5 * log(2));
   near("table", head[-5000], -0.5 * log(5001));
-  set("clamp", "2");
+  set_option("clamp", "2");
   prepare();
   head = tables.plan.table + LENGTH - 1;
   near("table", head[-53], -0.5 * log(54));
@@ -221,6 +196,9 @@ static void learned_ones_begin_as_alibi(void **unused)
 static void parameters_have_their_names(void **unused)
 {
   (void)unused;
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const struct {
     const char *method, *names[2];
   } known[] = {{"alibi-learned", {"position.log_slopes", NULL}},
@@ -240,6 +218,9 @@ static void parameters_have_their_names(void **unused)
 static void kerple_begins_uniform(void **unused)
 {
   (void)unused;
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const double quartiles[] = {-0.67448975019608171, 0, 0.67448975019608171};
   for (int k = 0; k < 3; k++)
     for (int power = 0; power < 2; power++) {
@@ -257,6 +238,9 @@ static void kerple_begins_uniform(void **unused)
 static void nape_has_flat_heads_among_the_others(void **unused)
 {
   (void)unused;
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const float half[] = {0.25f, 0, 0.0625f, 0, 0.015625f, 0, 0.00390625f, 0}; /* 4 sloped heads: 2^-2 .. 2^-8 */
   use("nape", 8);
   prepare();
@@ -271,7 +255,7 @@ static void nape_has_flat_heads_among_the_others(void **unused)
       size_t flat = 0, sloped = 0, expected = (size_t)(share * (double)heads + 1e-9);
       use("nape", heads);
       request.length = 1;
-      set("share", shares[k]);
+      set_option("share", shares[k]);
       prepare();
       assert_int_equal(alibi_slopes((int)(heads - expected), 8, ALIBI_SLOPES_INTERLEAVED, slopes, &error), ALIBI_OK);
       for (size_t h = 0; h < heads; h++) {
@@ -285,33 +269,42 @@ static void nape_has_flat_heads_among_the_others(void **unused)
 static void alibi_takes_slopes_of_its_caller(void **unused)
 {
   (void)unused;
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const float own[] = {0.5f, 0.25f, 1e-3f, 0};
   use("alibi", 4);
-  set("slopes", "0.5, 0.25,1e-3 ,0");
+  set_option("slopes", "0.5, 0.25,1e-3 ,0");
   prepare();
   assert_memory_equal(tables.plan.slopes, own, sizeof own);
   assert_true(method->bias(&request, 0, 1, 10, 2) == -2);
-  set("slopes", "0.5,0.25");
+  set_option("slopes", "0.5,0.25");
   refused("position method 'alibi': slopes: expected one for each of the 4 heads, found 2");
-  set("slopes", "0.5,0.25,0.125,0.1,0.1");
+  set_option("slopes", "0.5,0.25,0.125,0.1,0.1");
   refused("position method 'alibi': slopes: expected one for each of the 4 heads, found 5");
-  set("slopes", "0.5,0.25,steep,0.1");
+  set_option("slopes", "0.5,0.25,steep,0.1");
   refused("position method 'alibi': slopes: expected numbers with commas between them, found '0.5,0.25,steep,0.1'");
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const char *const bad[] = {"0.5;0.25,0.1,0.1", "0.5 0.25 0.1 0.1", "0.5,0.25,0.1,0.1,", ",1,1,1,1", ","};
   for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
     char sentence[256];
-    set("slopes", bad[k]);
+    set_option("slopes", bad[k]);
     snprintf(sentence, sizeof sentence,
              "position method 'alibi': slopes: expected numbers with commas between them, found '%s'", bad[k]);
     refused(sentence);
   }
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const char *const outside[] = {"0.5,-1,0.1,0.1", "0.5,nan,0.1,0.1", "0.5,inf,0.1,0.1", "0.5,2e6,0.1,0.1"};
   for (size_t k = 0; k < sizeof outside / sizeof outside[0]; k++) {
-    set("slopes", outside[k]);
+    set_option("slopes", outside[k]);
     assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
     assert_non_null(strstr(error.message, "expected numbers from 0 to 1e+06"));
   }
-  set("slopes", "0,0,0,0");
+  set_option("slopes", "0,0,0,0");
   refused("position method 'alibi': slopes: expected one above 0, found none (the method is 'none')");
 }
 
@@ -319,13 +312,16 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
 static void there_is_room_for_many_slopes(void **unused)
 {
   (void)unused;
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const size_t heads[] = {32, 71, MOST_HEADS};
   for (size_t k = 0; k < 3; k++) {
     char list[16 * MOST_HEADS] = "";
     for (size_t h = 0; h < heads[k]; h++)
       snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.10f", h ? ", " : "", exp2(-8.0 * (double)(h + 1) / 128));
     use("alibi", heads[k]);
-    set("slopes", list);
+    set_option("slopes", list);
     prepare();
     for (size_t h = 0; h < heads[k]; h++) near("slope", tables.plan.slopes[h], exp2(-8.0 * (double)(h + 1) / 128));
   }
@@ -335,17 +331,17 @@ static void slopes_and_a_rule_are_not_both_taken(void **unused)
 {
   (void)unused;
   use("alibi", 2);
-  set("slopes", "0.5,0.25");
-  set("slope_rule", "geometric");
+  set_option("slopes", "0.5,0.25");
+  set_option("slope_rule", "geometric");
   refused("position method 'alibi': expected slopes or slope_rule, found both");
-  set("slope_rule", "interleaved");
-  set("max_bias", "4");
+  set_option("slope_rule", "interleaved");
+  set_option("max_bias", "4");
   refused("position method 'alibi': expected slopes or max_bias, found both");
-  set("slopes", "");
+  set_option("slopes", "");
   prepare();
   assert_true(tables.plan.slopes[1] == 0x1p-4f);
-  set("max_bias", "8"); /* what a file says of a model with slopes of its own */
-  set("slopes", "0.5,0.25");
+  set_option("max_bias", "8"); /* what a file says of a model with slopes of its own */
+  set_option("slopes", "0.5,0.25");
   prepare();
   assert_true(tables.plan.slopes[1] == 0.25f);
 }

@@ -13,45 +13,20 @@
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
+#include "unit/position_under_test.h"
+
 enum { L = 64, LAYERS = 2, WIDTH = 8 };
 
-static union {
-  max_align_t align;
-  char bytes[POSITION_OPTIONS_SIZE];
-} options;
-static const position_method *method;
 static extension_choice choice;
-static position_request request;
-static position_tables tables;
 static float values[L * WIDTH];
-static alibi_error error;
 
 static void use(const char *name, size_t heads, const char *extension, size_t length)
 {
-  alibi_error_init(&error);
-  method = position_method_find(name);
-  assert_non_null(method);
-  field_init(method->fields, options.bytes);
+  use_method(name, (position_shape){LAYERS, heads, WIDTH / heads ? WIDTH / heads : 1, WIDTH, L}, length);
   if (extension_text_read("--extend", name, extension, &choice, &error) != ALIBI_OK) fail_msg("%s", error.message);
-  request = (position_request){.shape = {LAYERS, heads, WIDTH / heads ? WIDTH / heads : 1, WIDTH, L},
-                               .options = options.bytes,
-                               .parameters = {values},
-                               .length = length,
-                               .extension = choice.extension,
-                               .extension_options = choice.options.bytes};
-}
-
-static void prepare(void)
-{
-  position_release(&tables);
-  if (position_prepare(method, &request, &tables, &error) != ALIBI_OK) fail_msg("%s", error.message);
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  position_release(&tables);
-  return 0;
+  request.parameters[0] = values;
+  request.extension = choice.extension;
+  request.extension_options = choice.options.bytes;
 }
 
 static void expect_slopes(const double *expected, size_t count)
@@ -209,13 +184,6 @@ static const char *method_of(const position_extension *extension)
   return NULL;
 }
 
-static void expect_refusal(const char *sentence)
-{
-  position_release(&tables);
-  assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
-  if (!strstr(error.message, sentence)) fail_msg("expected a sentence with \"%s\", found \"%s\"", sentence, error.message);
-}
-
 /* It would be taken for 1. */
 static void a_factor_below_1_is_refused(void **unused)
 {
@@ -228,7 +196,7 @@ static void a_factor_below_1_is_refused(void **unused)
     if (!factor || factor->initial != 0) continue;
     snprintf(text, sizeof text, "%s:factor=0.5", extension->name);
     use(method_of(extension), 2, text, 4 * L);
-    expect_refusal("factor: expected at least 1, or 0 (to follow the length), found 0.5");
+    refused_with("factor: expected at least 1, or 0 (to follow the length), found 0.5");
     snprintf(text, sizeof text, "%s:factor=1", extension->name);
     use(method_of(extension), 2, text, 4 * L);
     prepare();
@@ -268,7 +236,7 @@ static void lists_of_factors_are_for_the_pairs_that_turn(void **unused)
   assert_int_equal(tables.plan.rotary, 4);
   const field *list = field_find(choice.extension->fields, "long_factors");
   assert_int_equal(field_set_text(list, choice.options.bytes, "long_factors", "1/2/3", &error), ALIBI_OK);
-  expect_refusal("long_factors: expected 1 to 2 numbers");
+  refused_with("long_factors: expected 1 to 2 numbers");
 }
 
 /* The same as a setting of the extension, a field of the request, and the shape's. */

@@ -11,48 +11,11 @@
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
-static union {
-  max_align_t align;
-  char bytes[POSITION_OPTIONS_SIZE];
-} options;
-static const position_method *method;
-static position_request request;
-static position_tables tables;
-static alibi_error error;
+#include "unit/position_under_test.h"
 
 static void use(const char *name, size_t heads, size_t width, size_t train_length, size_t length)
 {
-  alibi_error_init(&error);
-  method = position_method_find(name);
-  assert_non_null(method);
-  field_init(method->fields, options.bytes);
-  request = (position_request){
-      .shape = {1, heads, width / heads, width, train_length}, .options = options.bytes, .length = length};
-}
-
-static void prepare(void)
-{
-  position_release(&tables);
-  if (position_prepare(method, &request, &tables, &error) != ALIBI_OK) fail_msg("%s", error.message);
-}
-
-static void refused(const char *sentence)
-{
-  position_release(&tables);
-  assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
-  assert_string_equal(error.message, sentence);
-}
-
-static void set(const char *name, const char *value)
-{
-  assert_int_equal(field_set_text(field_find(method->fields, name), options.bytes, name, value, &error), ALIBI_OK);
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  position_release(&tables);
-  return 0;
+  use_method(name, (position_shape){1, heads, width / heads, width, train_length}, length);
 }
 
 static void alibi_has_the_published_slopes(void **unused)
@@ -73,8 +36,8 @@ static void alibi_follows_its_options(void **unused)
   (void)unused;
   double slopes[12];
   use("alibi", 12, 768, 1024, 1);
-  set("slope_rule", "geometric");
-  set("max_bias", "4");
+  set_option("slope_rule", "geometric");
+  set_option("max_bias", "4");
   prepare();
   assert_int_equal(alibi_slopes(12, 4, ALIBI_SLOPES_GEOMETRIC, slopes, &error), ALIBI_OK);
   for (size_t h = 0; h < 12; h++) assert_true(tables.plan.slopes[h] == (float)slopes[h]);

@@ -13,16 +13,9 @@
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
-typedef union options {
-  max_align_t align;
-  char bytes[POSITION_OPTIONS_SIZE];
-} options;
+#include "unit/position_under_test.h"
 
-static const position_method *method;
-static options method_options, extension_options;
-static position_request request;
-static position_tables tables;
-static alibi_error error;
+static position_options extension_options;
 static double w[2048];
 
 static void set(field_table table, void *object, const char *name, double value)
@@ -39,41 +32,21 @@ static void set_text(field_table table, void *object, const char *name, const ch
   assert_int_equal(field_set_text(field_find(table, name), object, name, value, &error), ALIBI_OK);
 }
 
-static void use_method(const char *name, size_t head_size, size_t train_length)
+static void use_rotary(const char *name, size_t head_size, size_t train_length)
 {
-  alibi_error_init(&error);
-  method = position_method_find(name);
-  assert_non_null(method);
-  field_init(method->fields, method_options.bytes);
-  request = (position_request){.shape = {1, 1, head_size, head_size, train_length},
-                               .options = method_options.bytes,
-                               .length = train_length};
+  use_method(name, (position_shape){1, 1, head_size, head_size, train_length}, train_length);
 }
 
 /* factor: of the extensions, all of which have one. */
 static void use(size_t head_size, size_t train_length, const char *extension, double factor)
 {
-  use_method("rope", head_size, train_length);
+  use_rotary("rope", head_size, train_length);
   if (!extension) return;
   request.extension = position_extension_find("rope", extension);
   assert_non_null(request.extension);
   request.extension_options = extension_options.bytes;
   field_init(request.extension->fields, extension_options.bytes);
   set(request.extension->fields, extension_options.bytes, "factor", factor);
-}
-
-static void prepare(void)
-{
-  position_release(&tables);
-  if (position_prepare(method, &request, &tables, &error) != ALIBI_OK)
-    fail_msg("%s", error.message);
-}
-
-static void refused(const char *says)
-{
-  position_release(&tables);
-  assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
-  if (!strstr(error.message, says)) fail_msg("'%s' does not say '%s'", error.message, says);
 }
 
 /* The frequencies: the angles at position 1. */
@@ -132,22 +105,22 @@ static void part_of_a_head_turns(void **unused)
   (void)unused;
   use(80, 64, NULL, 0);
   field_table fields = method->fields;
-  set(fields, method_options.bytes, "fraction", 0.4);
+  set(fields, options.bytes, "fraction", 0.4);
   prepare();
   assert_int_equal(tables.plan.rotary, 32); /* the exponent is over the turning channels */
   double magnitude;
   assert_near(method->angle(&request, false, 8, 1, &magnitude), 0.01, 1e-15);
   use(100, 64, NULL, 0);
-  set(fields, method_options.bytes, "fraction", 0.58); /* 0.58 * 100 is 57.99... in double */
+  set(fields, options.bytes, "fraction", 0.58); /* 0.58 * 100 is 57.99... in double */
   prepare();
   assert_int_equal(tables.plan.rotary, 58);
   use(80, 64, NULL, 0);
-  set(fields, method_options.bytes, "fraction", 0.39);
-  refused("found 31");
-  set(fields, method_options.bytes, "fraction", 0);
-  refused("even number");
+  set(fields, options.bytes, "fraction", 0.39);
+  refused_with("found 31");
+  set(fields, options.bytes, "fraction", 0);
+  refused_with("even number");
   use(63, 64, NULL, 0);
-  refused("found 63 (fraction 1 of a head of 63)");
+  refused_with("found 63 (fraction 1 of a head of 63)");
 }
 
 static void linear_divides(void **unused)
@@ -225,7 +198,7 @@ static void yarn_takes_its_options(void **unused)
   assert_near(w[46], plain(46) / 16, 1e-15);
   set(fields, extension_options.bytes, "beta_fast", 1);
   set(fields, extension_options.bytes, "beta_slow", 32);
-  refused("beta_fast");
+  refused_with("beta_fast");
 }
 
 static void yarn_scales_by_mscale(void **unused)
@@ -305,7 +278,7 @@ static void llama3_has_the_published_figures(void **unused)
 {
   (void)unused;
   use(128, 8192, "llama3", 8);
-  set(method->fields, method_options.bytes, "base", 500000);
+  set(method->fields, options.bytes, "base", 500000);
   assert_true(frequencies() == 1);
   assert_near(w[29], .0021665708, 3e-8);
   assert_near(w[32], .00052484616, 1e-8);
@@ -318,7 +291,7 @@ static void llama3_has_the_published_figures(void **unused)
     else assert_near(w[p], before / 8, 1e-15);
   }
   set(request.extension->fields, extension_options.bytes, "low_freq_factor", 4);
-  refused("low_freq_factor below high_freq_factor, found 4 and 4");
+  refused_with("low_freq_factor below high_freq_factor, found 4 and 4");
 }
 
 static void longrope_has_two_lists(void **unused)
@@ -347,8 +320,8 @@ static void longrope_has_two_lists(void **unused)
   static const char *const wrong[] = {"1/2/3/4/5", "1/x", "1//2", "1/2/", "/1", "0", "1,2", "nan", "1/1e7"};
   for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
     set_text(fields, extension_options.bytes, "long_factors", wrong[k]);
-    refused("long_factors: expected 1 to 4 numbers");
-    refused(wrong[k]);
+    refused_with("long_factors: expected 1 to 4 numbers");
+    refused_with(wrong[k]);
   }
 }
 
@@ -375,16 +348,16 @@ static void longrope_has_room_for_long_lists(void **unused)
 static void the_lowest_frequencies_of_p_rope_stand_still(void **unused)
 {
   (void)unused;
-  use_method("p-rope", 16, 64);
+  use_rotary("p-rope", 16, 64);
   frequencies();
   for (size_t p = 0; p < 8; p++) assert_true(p < 6 ? w[p] == pow(10000, -(double)p / 8) : w[p] == 0); /* share 0.75 */
-  set(method->fields, method_options.bytes, "share", 0.3); /* 2.4 pairs */
+  set(method->fields, options.bytes, "share", 0.3); /* 2.4 pairs */
   frequencies();
   assert_true(w[1] > 0 && w[2] == 0);
-  set(method->fields, method_options.bytes, "share", 1);
+  set(method->fields, options.bytes, "share", 1);
   frequencies();
   assert_true(w[7] > 0);
-  set(method->fields, method_options.bytes, "share", 0.5);
+  set(method->fields, options.bytes, "share", 0.5);
   request.extension = position_extension_find("p-rope", "ntk"); /* the new base moves no pair that stands */
   request.extension_options = extension_options.bytes;
   field_init(request.extension->fields, extension_options.bytes);
@@ -399,15 +372,15 @@ static void the_lowest_frequencies_of_p_rope_stand_still(void **unused)
 static void a_window_is_the_trained_length(void **unused)
 {
   (void)unused;
-  use_method("rope-window", 16, 64);
+  use_rotary("rope-window", 16, 64);
   request.length = 1000;
   prepare();
   assert_int_equal(tables.plan.window, 64);
-  set(method->fields, method_options.bytes, "window", 500);
+  set(method->fields, options.bytes, "window", 500);
   prepare();
   assert_int_equal(tables.plan.window, 500);
   assert_false(tables.plan.adjacent);
-  set_text(method->fields, method_options.bytes, "layout", "adjacent");
+  set_text(method->fields, options.bytes, "layout", "adjacent");
   prepare();
   assert_true(tables.plan.adjacent);
 }
@@ -416,8 +389,8 @@ static void a_window_is_the_trained_length(void **unused)
 static void xpos_fades_with_the_distance(void **unused)
 {
   (void)unused;
-  use_method("xpos", 16, 64);
-  request.length = method->limit(&request.shape, method_options.bytes);
+  use_rotary("xpos", 16, 64);
+  request.length = method->limit(&request.shape, options.bytes);
   assert_int_equal(request.length, 56657);
   prepare();
   const position_plan *plan = &tables.plan;
@@ -437,9 +410,9 @@ static void xpos_fades_with_the_distance(void **unused)
   for (size_t i = 0; i < request.length * 8; i++) /* 2^-100 .. 2^100: normal numbers, with room above for the values */
     assert_true(fabsf(plan->cosine[i]) < 0x1.1p100f && fabsf(plan->key_cosine[i]) < 0x1.1p100f);
   request.length++;
-  refused("position 56657 does not exist: the method has 56657 positions (a length of 56658 was asked for); a larger scale_base "
+  refused_with("position 56657 does not exist: the method has 56657 positions (a length of 56658 was asked for); a larger scale_base "
           "moves the end");
-  set(method->fields, method_options.bytes, "scale_base", 1024);
+  set(method->fields, options.bytes, "scale_base", 1024);
   prepare();
 }
 
@@ -458,13 +431,6 @@ static void the_factor_follows_the_length(void **unused)
     assert_true(frequencies() == magnitude);
     assert_memory_equal(followed, w, sizeof followed);
   }
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  position_release(&tables);
-  return 0;
 }
 
 int main(void)

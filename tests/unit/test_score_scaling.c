@@ -24,7 +24,7 @@ static size_t window; /* of rope-window; 0: its own */
 
 static position_tables prepare(const char *name, score_scaling_kind kind, const float *values, size_t length)
 {
-  static max_align_t options[POSITION_OPTIONS_SIZE / sizeof(max_align_t)];
+  static max_align_t options[ALIBI_POSITION_OPTIONS_SIZE / sizeof(max_align_t)];
   const position_method *method = position_method_find(name);
   position_tables tables;
   position_request request = {.shape = {LAYERS, HEADS, 8, 32, TRAINED},

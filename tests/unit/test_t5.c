@@ -16,7 +16,7 @@ enum { LENGTH = 300, BUCKETS_MAX = 64 };
 
 static union {
   max_align_t align;
-  char bytes[POSITION_OPTIONS_SIZE];
+  char bytes[ALIBI_POSITION_OPTIONS_SIZE];
 } options;
 static position_request request;
 static alibi_error error;
