@@ -1,11 +1,11 @@
 /* NAPE: ALiBi on some heads, no position at all on the others, which can find far keys.  Vasylenko, Pitorro, Martins, Treviso,
  * "Long-context generalization with sparse attention", 2025.  Heads without a slope are spread evenly, with half of them
  * every second one: groups of heads that share keys then have both kinds.  The others have the slopes of an ALiBi
- * that has only them, from the steepest on, so the whole range is there. */
-#include <math.h>
+ * that has only them, from the steepest on, so the whole range is there.  share 0 is ALiBi. */
 #include <stddef.h>
 
 #include "position/position.h"
+#include "position/share.h"
 #include "position/slopes.h"
 
 typedef struct nape_options {
@@ -13,27 +13,32 @@ typedef struct nape_options {
   double share;
 } nape_options;
 
+#define MOST_FLAT 0.99 /* some head has a slope */
+
 static const field fields[] = {
     SLOPE_FIELDS(nape_options, rule),
     {.name = "share",
      .kind = FIELD_REAL,
      .offset = offsetof(nape_options, share),
      .minimum = 0,
-     .maximum = 0.99,
+     .maximum = MOST_FLAT,
      .initial = 0.5,
-     .help = "share of the heads that have slope 0"},
+     .help = "share of the heads that have slope 0; 0: none, as alibi"},
 };
 
 static status check(const position_shape *shape, const void *options, alibi_error *error)
 {
-  (void)options;
-  return slope_check_heads("nape", shape, error);
+  status result = ALIBI_OK;
+  TRY(slope_check_heads("nape", shape, error));
+  TRY(share_check("nape", ((const nape_options *)options)->share, MOST_FLAT, shape->heads, "heads", error));
+done:
+  return result;
 }
 
-/* Heads without a slope among the first `heads`.  The product of a decimal share may miss a whole number by a rounding error. */
+/* Heads without a slope among the first `heads`. */
 static size_t flat_heads(const nape_options *options, size_t heads)
 {
-  return (size_t)floor(options->share * (double)heads + 1e-6);
+  return share_of(options->share, heads);
 }
 
 static double trained_slope(const position_request *request, size_t set, size_t head)

@@ -5,13 +5,9 @@
 
 #include <math.h>
 
-const char *const rope_layouts[] = {"half", "adjacent", NULL};
+#include "position/share.h"
 
-/* The product of a decimal fraction may miss a whole number by a rounding error. */
-static size_t share_of(double share, size_t count)
-{
-  return (size_t)floor(share * (double)count + 1e-6);
-}
+const char *const rope_layouts[] = {"half", "adjacent", NULL};
 
 size_t rope_rotary(const position_shape *shape, const rope_settings *settings)
 {
@@ -27,6 +23,16 @@ status rope_check(const char *method, const position_shape *shape, const rope_se
                 "(fraction %g of a head of %zu)",
                 method, 2 * ROPE_PAIRS_MAX, rotary, settings->fraction, shape->head_size);
   return ALIBI_OK;
+}
+
+status rope_check_share(const char *method, const position_shape *shape, const rope_settings *settings, double share,
+                        alibi_error *error)
+{
+  status result = ALIBI_OK;
+  TRY(rope_check(method, shape, settings, error));
+  TRY(share_check(method, share, 1, rope_rotary(shape, settings) / 2, "frequencies", error));
+done:
+  return result;
 }
 
 void rope_powers(double base, size_t rotary, double *w)

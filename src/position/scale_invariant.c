@@ -27,7 +27,7 @@ static const field fields[] = {
      .minimum = 0,
      .maximum = 1,
      .initial = 0.5,
-     .help = "share of the frequencies that turn, highest first"},
+     .help = "share of the frequencies, highest first, that turn; 0: none"},
     {.name = "tau",
      .kind = FIELD_REAL,
      .offset = offsetof(scale_invariant_options, tau),
@@ -39,7 +39,8 @@ static const field fields[] = {
 
 static status check(const position_shape *shape, const void *options, alibi_error *error)
 {
-  return rope_check("scale-invariant", shape, &((const scale_invariant_options *)options)->rope, error);
+  const scale_invariant_options *own = options;
+  return rope_check_share("scale-invariant", shape, &own->rope, own->share, error);
 }
 
 /* ln(t/tau + 1). */

@@ -60,17 +60,11 @@ static void check_figures(size_t head, const figure *figures, size_t count)
 static void kerple_has_its_figures(void **unused)
 {
   (void)unused;
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const figure logarithmic[] = {{0, 0},
                                        {1, -0.50683138513520548},
                                        {7, -1.8800967459703426},
                                        {100, -4.9147820409054072},
                                        {5000, -9.7805574135970238}}; /* p = 1.25, a = 0.5 */
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const figure power[] = {{0, 0},
                                  {1, -0.75},
                                  {7, -2.5307400521754563},
@@ -89,9 +83,6 @@ static void kerple_has_its_figures(void **unused)
 static void bam_has_its_figures(void **unused)
 {
   (void)unused;
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const figure figures[] = {{0, -1.2547530994780285e-7},
                                    {1, -0.22313294927891808},
                                    {7, -2.5405725576665839},
@@ -106,17 +97,11 @@ static void bam_has_its_figures(void **unused)
 static void sandwich_has_its_figures(void **unused)
 {
   (void)unused;
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const figure wide[] = {{0, 0},
                                 {1, -0.54248193941269315},
                                 {7, -6.3495269344931995},
                                 {100, -12.494592813892633},
                                 {5000, -23.895848068079723}}; /* D = 128, the fourth of 12 heads */
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const figure narrow[] = {{0, 0},
                                   {1, -0.23380149346841766},
                                   {7, -3.1835910203151072},
@@ -196,9 +181,6 @@ static void learned_ones_begin_as_alibi(void **unused)
 static void parameters_have_their_names(void **unused)
 {
   (void)unused;
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const struct {
     const char *method, *names[2];
   } known[] = {{"alibi-learned", {"position.log_slopes", NULL}},
@@ -218,9 +200,6 @@ static void parameters_have_their_names(void **unused)
 static void kerple_begins_uniform(void **unused)
 {
   (void)unused;
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const double quartiles[] = {-0.67448975019608171, 0, 0.67448975019608171};
   for (int k = 0; k < 3; k++)
     for (int power = 0; power < 2; power++) {
@@ -238,16 +217,10 @@ static void kerple_begins_uniform(void **unused)
 static void nape_has_flat_heads_among_the_others(void **unused)
 {
   (void)unused;
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const float half[] = {0.25f, 0, 0.0625f, 0, 0.015625f, 0, 0.00390625f, 0}; /* 4 sloped heads: 2^-2 .. 2^-8 */
   use("nape", 8);
   prepare();
   assert_memory_equal(tables.plan.slopes, half, sizeof half);
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const char *const shares[] = {"0", "0.25", "0.34", "0.9", "0.99"};
   for (size_t k = 0; k < sizeof shares / sizeof shares[0]; k++)
     for (size_t heads = 1; heads <= MOST_HEADS; heads++) {
@@ -256,6 +229,10 @@ static void nape_has_flat_heads_among_the_others(void **unused)
       use("nape", heads);
       request.length = 1;
       set_option("share", shares[k]);
+      if (k > 0 && expected == 0) {
+        refused_with("position method 'nape': share: expected 0");
+        continue;
+      }
       prepare();
       assert_int_equal(alibi_slopes((int)(heads - expected), 8, ALIBI_SLOPES_INTERLEAVED, slopes, &error), ALIBI_OK);
       for (size_t h = 0; h < heads; h++) {
@@ -266,12 +243,48 @@ static void nape_has_flat_heads_among_the_others(void **unused)
     }
 }
 
+/* A share that no head has would be ALiBi under another name; 0 says so. */
+static void a_share_of_no_head_is_refused(void **unused)
+{
+  (void)unused;
+  use("nape", 2);
+  set_option("share", "0.2");
+  refused("position method 'nape': share: expected 0, or at least 0.5 for one of 2 heads, found 0.2, which makes none");
+  use("nape", 3);
+  set_option("share", "0.33");
+  refused("position method 'nape': share: expected 0, or at least 0.3333333 for one of 3 heads, found 0.33, which makes none");
+  use("nape", 1);
+  refused("position method 'nape': share: expected 0, since no share up to 0.99 of 1 heads makes one, found 0.5");
+  for (size_t heads = 2; heads <= MOST_HEADS; heads++) { /* what the sentence says is enough */
+    char text[32];
+    size_t flat = 0;
+    snprintf(text, sizeof text, "%.7g", 1 / (double)heads);
+    use("nape", heads);
+    set_option("share", text);
+    prepare();
+    for (size_t h = 0; h < heads; h++) flat += tables.plan.slopes[h] == 0;
+    assert_int_equal(flat, 1);
+  }
+}
+
+static void a_share_of_0_is_alibi(void **unused)
+{
+  (void)unused;
+  for (size_t heads = 1; heads <= MOST_HEADS; heads++) {
+    float slopes[MOST_HEADS];
+    use("alibi", heads);
+    prepare();
+    memcpy(slopes, tables.plan.slopes, heads * sizeof(float));
+    use("nape", heads);
+    set_option("share", "0");
+    prepare();
+    assert_memory_equal(tables.plan.slopes, slopes, heads * sizeof(float));
+  }
+}
+
 static void alibi_takes_slopes_of_its_caller(void **unused)
 {
   (void)unused;
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const float own[] = {0.5f, 0.25f, 1e-3f, 0};
   use("alibi", 4);
   set_option("slopes", "0.5, 0.25,1e-3 ,0");
@@ -284,9 +297,6 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
   refused("position method 'alibi': slopes: expected one for each of the 4 heads, found 5");
   set_option("slopes", "0.5,0.25,steep,0.1");
   refused("position method 'alibi': slopes: expected numbers with commas between them, found '0.5,0.25,steep,0.1'");
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const char *const bad[] = {"0.5;0.25,0.1,0.1", "0.5 0.25 0.1 0.1", "0.5,0.25,0.1,0.1,", ",1,1,1,1", ","};
   for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
     char sentence[256];
@@ -295,9 +305,6 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
              "position method 'alibi': slopes: expected numbers with commas between them, found '%s'", bad[k]);
     refused(sentence);
   }
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const char *const outside[] = {"0.5,-1,0.1,0.1", "0.5,nan,0.1,0.1", "0.5,inf,0.1,0.1", "0.5,2e6,0.1,0.1"};
   for (size_t k = 0; k < sizeof outside / sizeof outside[0]; k++) {
     set_option("slopes", outside[k]);
@@ -312,9 +319,6 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
 static void there_is_room_for_many_slopes(void **unused)
 {
   (void)unused;
-  use("nape", 1);
-  prepare();
-  assert_true(tables.plan.slopes[0] == 0x1p-8f); /* never none */
   static const size_t heads[] = {32, 71, MOST_HEADS};
   for (size_t k = 0; k < 3; k++) {
     char list[16 * MOST_HEADS] = "";
@@ -358,6 +362,8 @@ int main(void)
       cmocka_unit_test_teardown(parameters_have_their_names, teardown),
       cmocka_unit_test_teardown(kerple_begins_uniform, teardown),
       cmocka_unit_test_teardown(nape_has_flat_heads_among_the_others, teardown),
+      cmocka_unit_test_teardown(a_share_of_no_head_is_refused, teardown),
+      cmocka_unit_test_teardown(a_share_of_0_is_alibi, teardown),
       cmocka_unit_test_teardown(alibi_takes_slopes_of_its_caller, teardown),
       cmocka_unit_test_teardown(there_is_room_for_many_slopes, teardown),
       cmocka_unit_test_teardown(slopes_and_a_rule_are_not_both_taken, teardown),

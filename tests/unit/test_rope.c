@@ -369,6 +369,42 @@ static void the_lowest_frequencies_of_p_rope_stand_still(void **unused)
     assert_true(tables.plan.cosine[i * 8 + 4] == 1 && tables.plan.sine[i * 8 + 4] == 0);
 }
 
+/* A share in which no pair turns would be a model without positions; 0 says so. */
+static void a_share_of_no_frequency_is_refused(void **unused)
+{
+  (void)unused;
+  static const char *const names[] = {"p-rope", "scale-invariant"};
+  for (size_t k = 0; k < 2; k++) {
+    char sentence[256];
+    use_rotary(names[k], 16, 64);
+    set_option("share", "0.1");
+    snprintf(sentence, sizeof sentence,
+             "position method '%s': share: expected 0, or at least 0.125 for one of 8 frequencies, found 0.1, which makes none",
+             names[k]);
+    refused(sentence);
+    set_option("share", "0.125");
+    prepare();
+    assert_true(tables.plan.sine[8] != 0 && tables.plan.sine[9] == 0); /* at position 1 */
+    set_option("share", "0");
+    prepare();
+    for (size_t i = 0; i < 64 * 8; i++) assert_true(tables.plan.cosine[i] == 1 && tables.plan.sine[i] == 0);
+    set_option("fraction", "0.125"); /* one pair */
+    set_option("share", "0.5");
+    snprintf(sentence, sizeof sentence,
+             "position method '%s': share: expected 0, or at least 1 for one of 1 frequencies, found 0.5, which makes none",
+             names[k]);
+    refused(sentence);
+  }
+  use_rotary("p-rope", 16, 64);
+  set_option("share", "1");
+  prepare();
+  float cosine[64 * 8];
+  memcpy(cosine, tables.plan.cosine, sizeof cosine);
+  use_rotary("rope", 16, 64);
+  prepare();
+  assert_memory_equal(tables.plan.cosine, cosine, sizeof cosine);
+}
+
 static void a_window_is_the_trained_length(void **unused)
 {
   (void)unused;
@@ -451,6 +487,7 @@ int main(void)
       cmocka_unit_test_teardown(longrope_has_two_lists, teardown),
       cmocka_unit_test_teardown(longrope_has_room_for_long_lists, teardown),
       cmocka_unit_test_teardown(the_lowest_frequencies_of_p_rope_stand_still, teardown),
+      cmocka_unit_test_teardown(a_share_of_no_frequency_is_refused, teardown),
       cmocka_unit_test_teardown(a_window_is_the_trained_length, teardown),
       cmocka_unit_test_teardown(xpos_fades_with_the_distance, teardown),
       cmocka_unit_test(the_factor_follows_the_length),

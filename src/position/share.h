@@ -1,0 +1,30 @@
+/* position/share.h - a share of the heads or of the frequencies as a number of them, rounded down, and the sentence for one that comes
+ * to none without saying so: a method would be another one under its own name. */
+#ifndef POSITION_SHARE_H
+#define POSITION_SHARE_H
+
+#include <math.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* The product of a decimal share may miss a whole number by a rounding error. */
+static inline size_t share_of(double share, size_t count)
+{
+  return (size_t)floor(share * (double)count + 1e-6);
+}
+
+/* Of a setting `share` of at most `most`.  0 asks for none; more than 0 must be one of the `things` at least. */
+static inline status share_check(const char *method, double share, double most, size_t count, const char *things,
+                                 alibi_error *error)
+{
+  if (share == 0 || share_of(share, count) > 0) return ALIBI_OK;
+  if (share_of(most, count) == 0)
+    return fail(error, ALIBI_INVALID, "position method '%s': share: expected 0, since no share up to %g of %zu %s makes one, found %g",
+                method, most, count, things, share);
+  return fail(error, ALIBI_INVALID,
+              "position method '%s': share: expected 0, or at least %.7g for one of %zu %s, found %g, which makes none", method,
+              1 / (double)count, count, things, share);
+}
+
+#endif
