@@ -1,5 +1,6 @@
-/* ALiBi with slopes divided by max(1, n/L), n the declared length: no factor to configure, and what `linear` does with its own
- * left at 0.  Al-Khateeb et al., "Position interpolation improves ALiBi extrapolation", 2023. */
+/* ALiBi with slopes divided by max(1, n/L), n the declared length.  For a model as trained that is `linear` with its factor left at
+ * 0; in a model that is trained further with it, where that factor becomes a number for every length, this one goes on following
+ * the text: up to L its slopes are the first ones, beyond they are divided as far as the text asks.  Al-Khateeb et al., "Position interpolation improves ALiBi extrapolation", 2023. */
 #include <stddef.h>
 
 #include "position/extension_factor.h"
@@ -24,7 +25,7 @@ static double slope(const position_request *request, size_t rank, size_t count)
 
 const position_extension position_extension_alibi_dynamic = {
     .name = "dynamic",
-    .title = "slopes divided by declared length / trained length",
+    .title = "slopes divided by declared length / trained length, in a model trained further too",
     .formula = "m_h / max(1, n/L)",
     .source = "Al-Khateeb et al., 2023",
     .family = "alibi",

@@ -419,6 +419,33 @@ static void what_cannot_change_is_named(void **unused)
   alibi_model_free(sinusoidal);
 }
 
+/* What parts two extensions of slopes that are one for a model as trained: a factor for good, and one that follows each text. */
+static void a_dynamic_factor_goes_on_following(void **unused)
+{
+  (void)unused;
+  static const char *const names[] = {"linear", "dynamic"};
+  alibi_model *from = trained("position=alibi", 5);
+  assert_true(nll(from, 2 * LONG, "linear") == nll(from, 2 * LONG, "dynamic"));
+  for (size_t i = 0; i < 2; i++) {
+    alibi_model_config config = *alibi_model_get_config(from);
+    alibi_train_options o;
+    alibi_trainer *trainer;
+    char text[64];
+    snprintf(text, sizeof text, "train_length=96 extension=%s", names[i]);
+    tiny_set(&config, text);
+    alibi_train_options_init(&o);
+    o.batch_tokens = LONG;
+    assert_int_equal(alibi_trainer_new_from(context, from, &config, &o, corpus, CORPUS, &trainer, &error), ALIBI_OK);
+    alibi_model *model = alibi_trainer_model(trainer);
+    assert_true(nll(model, LONG, NULL) == nll(from, LONG, "linear:factor=4"));
+    assert_true(nll(model, TRAINED, NULL) == nll(from, TRAINED, i == 0 ? "linear:factor=4" : NULL));
+    assert_true(nll(model, 2 * LONG, NULL) == nll(from, 2 * LONG, i == 0 ? "linear:factor=4" : "linear:factor=8"));
+    alibi_trainer_free(trainer);
+  }
+  assert_true(nll(from, TRAINED, "linear:factor=4") != nll(from, TRAINED, NULL));
+  alibi_model_free(from);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -431,6 +458,7 @@ int main(void)
       cmocka_unit_test(what_refers_to_which_length),
       cmocka_unit_test(an_extension_leaves_the_method_alone),
       cmocka_unit_test(an_extension_refers_to_what_was_trained_without_it),
+      cmocka_unit_test(a_dynamic_factor_goes_on_following),
       cmocka_unit_test(an_extension_is_replaced_by_a_longer_one),
       cmocka_unit_test(a_configuration_is_settled_once),
       cmocka_unit_test(what_cannot_change_is_named),
