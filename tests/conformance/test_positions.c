@@ -1,6 +1,6 @@
 /* What every position method and every extension must keep, for each row of the two registries: the tables are the
  * formula, what is said to be relative is, what is said to decay does, far positions are finite, a longer plan begins as a
- * shorter one.  A new row is tested here before it has a test of its own; its gradients in
+ * shorter one, slopes hold to both sides where attention looks to both.  A new row is tested here before it has a test of its own; its gradients in
  * test_position_gradients.c, its settings in test_position_settings.c, whole models with it in test_position_models.c. */
 #include <float.h>
 #include <math.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alibi/attention.h"
 #include "base/random.h"
 #include "position/position.h"
 
@@ -344,6 +345,71 @@ static void extensions_leave_the_trained_length_alone(void **unused)
   }
 }
 
+/* ---- both sides ---- */
+
+enum { BOTH = 40 }; /* queries, keys and channels */
+
+/* Queries of 0 and values that name their key: an output is the weight of a key, a softmax of biases alone. */
+static void attend_to_all(alibi_context *context, const double *slopes, float *weights)
+{
+  static const float nothing[BOTH * HEADS * BOTH];
+  static float values[BOTH * BOTH];
+  alibi_attention a;
+  alibi_error error;
+  for (size_t j = 0; j < BOTH; j++) values[j * BOTH + j] = 1;
+  alibi_attention_init(&a);
+  a.queries = a.keys = a.head_size = BOTH;
+  a.heads = HEADS, a.kv_heads = 1, a.causal = 0;
+  a.q.data = a.k.data = nothing, a.v.data = values, a.out.data = weights;
+  a.bias.kind = ALIBI_BIAS_SLOPE, a.bias.slopes = slopes;
+  if (alibi_attention_forward(context, &a, NULL, 0, &error) != ALIBI_OK) fail_msg("%s", error.message);
+}
+
+/* Models are decoders; the operator is not: there the formula holds with |i - j|. */
+static void check_both_sides(const subject *s, alibi_context *context, size_t layer)
+{
+  static float weights[BOTH * HEADS * BOTH];
+  double slopes[HEADS];
+  for (size_t h = 0; h < HEADS; h++) slopes[h] = s->tables.plan.slopes[subject_head(&s->tables.plan, layer, h)];
+  attend_to_all(context, slopes, weights);
+  for (size_t i = 0; i < BOTH; i++)
+    for (size_t h = 0; h < HEADS; h++) {
+      double bias[BOTH], sum = 0;
+      for (size_t j = 0; j < BOTH; j++) {
+        bias[j] = s->method->bias(&s->request, layer, h, i > j ? i : j, i > j ? j : i);
+        sum += exp(bias[j]);
+      }
+      for (size_t j = 0; j < BOTH; j++) {
+        double expected = exp(bias[j]) / sum;
+        assert_close(s, "weight to both sides", weights[(i * HEADS + h) * BOTH + j], expected,
+                     4 * FLT_EPSILON * (2 - bias[j]) * expected + FLT_MIN);
+      }
+    }
+}
+
+static void slopes_hold_to_both_sides(void **unused)
+{
+  (void)unused;
+  alibi_context *context;
+  alibi_context_options options;
+  alibi_error error;
+  size_t rows = 0;
+  alibi_context_options_init(&options);
+  options.threads = 1;
+  if (alibi_context_new(&options, &context, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  for (size_t row = 0; row < position_row_count(); row++) {
+    subject s;
+    subject_open(&s, row, 10);
+    subject_prepare(&s, subject_at_most(&s, BOTH));
+    bool slopes = s.tables.plan.bias == BIAS_SLOPE;
+    rows += slopes;
+    for (size_t layer = 0; layer < LAYERS && slopes; layer++) check_both_sides(&s, context, layer);
+    subject_close(&s);
+  }
+  assert_true(rows >= 12); /* alibi, nape, alibi-learned, and each with three extensions */
+  alibi_context_free(context);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -353,6 +419,7 @@ int main(void)
       cmocka_unit_test(far_positions_are_finite),
       cmocka_unit_test(a_longer_plan_begins_with_the_shorter),
       cmocka_unit_test(extensions_leave_the_trained_length_alone),
+      cmocka_unit_test(slopes_hold_to_both_sides),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
