@@ -217,6 +217,16 @@ static void long_sums_keep_near_keys(void **unused)
 
 /* ---- skipping, threads, cuts ---- */
 
+/* What skipping may move a parameter's gradient by, as a share of the largest of its kind.  In exact numbers it is 2e-8: that is by how
+ * much gradients by differences, in double, of a model that sees the visited keys only are off from those of the whole one.  The rest
+ * is rounding, of both runs: the gradient at a gate is a sum over all rows after it, which keeps their roundings though what
+ * they are of cancels.  Against double it is off by up to 3.3e-5 with skipping or without (AVX-512; 2e-5 the other sets, 1.1e-5 the
+ * reference), and the two runs were up to 1.4e-5 apart; the other parameters' up to 1.1e-6. */
+static double limit_of(const parameter *p)
+{
+  return strncmp(p->name, "position.gate.", 14) == 0 ? 2 * 3.3e-5 : 4e-6;
+}
+
 static void skipping_changes_no_loss(void **unused)
 {
   (void)unused;
@@ -229,7 +239,7 @@ static void skipping_changes_no_loss(void **unused)
   for (size_t n = 0; n < 2; n++)
     for (size_t i = 0; i < LONG * 4; i++) skipped += on.pass->blocks[n].visited[2 * i] > 0;
   if (strcmp(on.context->kernel->name, "reference") != 0) assert_true(skipped > LONG);
-  assert_true(fabs(with - without) <= 1e-6 * without);
+  assert_true(fabs(with - without) <= 1e-8 * without);
   for (size_t i = 0; i < on.model->list.count; i++) {
     const parameter *p = &on.model->list.items[i];
     double largest = 0, worst = 0;
@@ -237,8 +247,7 @@ static void skipping_changes_no_loss(void **unused)
       keep_larger(fabs((double)off.gradients[e]), &largest);
       keep_larger(fabs((double)on.gradients[e] - (double)off.gradients[e]), &worst);
     }
-    /* What is left out weighs little in each row, but a gate gathers over all rows beyond it. */
-    if (!(worst <= 5e-5 * largest)) fail_msg("%s: skipping moves a gradient by %g of %g", p->name, worst, largest);
+    if (!(worst <= limit_of(p) * largest)) fail_msg("%s: skipping moves a gradient by %g of %g", p->name, worst, largest);
   }
   reader_close(&on);
   reader_close(&off);
