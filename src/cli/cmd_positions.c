@@ -30,7 +30,7 @@ static void positions_add_options(command_line *line)
 
 typedef union initial_options {
   max_align_t align;
-  unsigned char bytes[POSITION_OPTIONS_SIZE];
+  unsigned char bytes[ALIBI_POSITION_OPTIONS_SIZE];
 } initial_options;
 
 static void initial_text(field_table table, const initial_options *initial, size_t i, char *text, size_t size)
