@@ -377,7 +377,7 @@ void KERNEL(attention_give)(const attention_head *h, size_t span, size_t tile, f
 /* Whichever direction needs more. */
 size_t KERNEL(attention_scratch)(size_t head_size)
 {
-  size_t forward = (2 + 2 * ATTENTION_CREW) * BLOCK * padded(head_size) + BLOCK * BLOCK + STRIP +
+  size_t forward = (2 + 2 * ATTENTION_CREW) * BLOCK * padded(head_size) + BLOCK * BLOCK + RUN * STRIP +
                    ATTENTION_CREW * (5 * BLOCK + STOP_FLOATS);
   size_t backward = backward_floats(head_size);
   return forward > backward ? forward : backward;

@@ -34,7 +34,7 @@ typedef struct forward_crew {
   forward_tile tiles[ATTENTION_CREW];
   size_t count;
   float *turned_keys, *values, *s;
-  void *biases; /* of the block: see score_row_of */
+  float *biases; /* [RUN, STRIP], of the block or of a run of them: see score_row_of */
 } forward_crew;
 
 /* ---- the proof ---- */
@@ -130,51 +130,61 @@ INLINE vf weigh(const bool whole, const score_row *row, float *s, size_t v, floa
   return weight;
 }
 
+/* A row's scores with a block, in place; returns the largest in some lane. */
+INLINE vf make_scores(const score_kind kind, const bool whole, const score_row *row, float *s)
+{
+  vf largest = vf_splat(-INFINITY); /* of its own: what is stored to s may alias an array */
+  if (whole) {
+    UNROLLED for (int v = 0; v < BLOCK / LANES; v++)
+      largest = vf_max(make_score(kind, true, row, s, (size_t)v * LANES), largest);
+  } else {
+    for (size_t v = row->from / LANES * LANES; v < row->to; v += LANES)
+      largest = vf_max(make_score(kind, false, row, s, v), largest);
+  }
+  return largest;
+}
+
+/* They become weights; returns lanes of their sum. */
+INLINE vf weigh_row(const bool whole, const meeting *m, size_t r, float *s, float shift)
+{
+  score_row row = {.from = m->from[r], .to = m->to[r]};
+  vf sum = {0};
+  if (whole) {
+    UNROLLED for (int v = 0; v < BLOCK / LANES; v++) sum += weigh(true, &row, s, (size_t)v * LANES, shift);
+  } else {
+    for (size_t v = row.from / LANES * LANES; v < row.to; v += LANES) sum += weigh(false, &row, s, v, shift);
+    zero_unseen(m, r, s);
+  }
+  return sum;
+}
+
+/* What old sums are multiplied by when the maximum grows. */
+INLINE vf shrink_of(vf before, vf now)
+{
+  return vf_exp(vf_select(now == -INFINITY, (vf){0}, before - now));
+}
+
 /* LANES rows from g on: scores, the new maximum and how the old sums shrink, weights, the new sum. */
 INLINE void forward_rows(const score_kind kind, const bool whole, const attention_head *h, const forward_tile *t,
                          const forward_crew *crew, size_t start, size_t g)
 {
   const meeting *m = &t->m;
-  vf partial[LANES], infinite = vf_splat(-INFINITY);
-  size_t rows = m->rows - g < LANES ? m->rows - g : LANES, lanes = m->rows == 1 ? 1 : LANES;
+  vf partial[LANES];
+  size_t rows = m->rows - g < LANES ? m->rows - g : LANES;
   int64_t block_position = key_position(h, start);
-  for (size_t l = 0; l < lanes; l++) {
-    vf largest = infinite; /* of its own: what is stored to s may alias an array */
-    if (l < rows) {
-      int64_t distance = query_position(h, t->first + g + l) - block_position;
-      score_row row = score_row_of(kind, h, m, g + l, t->first + g + l, distance, crew->biases);
-      float *s = crew->s + (g + l) * BLOCK;
-      if (whole) {
-        UNROLLED for (int v = 0; v < BLOCK / LANES; v++)
-          largest = vf_max(make_score(kind, true, &row, s, (size_t)v * LANES), largest);
-      } else {
-        for (size_t v = row.from / LANES * LANES; v < row.to; v += LANES)
-          largest = vf_max(make_score(kind, false, &row, s, v), largest);
-      }
-    }
-    partial[l] = largest;
+  for (size_t l = 0; l < LANES; l++) {
+    partial[l] = vf_splat(-INFINITY);
+    if (l >= rows) continue;
+    int64_t distance = query_position(h, t->first + g + l) - block_position;
+    score_row row = score_row_of(kind, h, m, g + l, t->first + g + l, distance, crew->biases);
+    partial[l] = make_scores(kind, whole, &row, crew->s + (g + l) * BLOCK);
   }
-  vf top = lanes == 1 ? vf_splat(vf_largest(partial[0])) : vf_maxima(partial);
-  vf before = vf_load(t->maximum + g), now = vf_max(top, before);
-  vf shrink = vf_exp(vf_select(now == -INFINITY, (vf){0}, before - now));
+  vf before = vf_load(t->maximum + g), now = vf_max(vf_maxima(partial), before), shrink = shrink_of(before, now);
   vf_store(t->maximum + g, now);
   vf_store(t->shrink + g, shrink);
-  for (size_t l = 0; l < lanes; l++) {
-    vf sum = {0};
-    if (l < rows) {
-      score_row row = {.from = m->from[g + l], .to = m->to[g + l]};
-      float *s = crew->s + (g + l) * BLOCK, shift = t->maximum[g + l];
-      if (whole) {
-        UNROLLED for (int v = 0; v < BLOCK / LANES; v++) sum += weigh(true, &row, s, (size_t)v * LANES, shift);
-      } else {
-        for (size_t v = row.from / LANES * LANES; v < row.to; v += LANES) sum += weigh(false, &row, s, v, shift);
-        zero_unseen(m, g + l, s);
-      }
-    }
-    partial[l] = sum;
-  }
-  vf total = lanes == 1 ? vf_splat(vf_sum(partial[0])) : vf_sums(partial); /* one tree of additions */
-  vf_store(t->sum + g, vf_fma(vf_load(t->sum + g), shrink, total));
+  for (size_t l = 0; l < LANES; l++)
+    partial[l] = l < rows ? weigh_row(whole, m, g + l, crew->s + (g + l) * BLOCK, t->maximum[g + l]) : (vf){0};
+  vf_store(t->sum + g, vf_fma(vf_load(t->sum + g), shrink, vf_sums(partial))); /* one tree of additions */
 }
 
 #define FORWARD_KIND(kind)                                                                                   \
@@ -206,10 +216,12 @@ typedef struct forward_operands {
   size_t value_stride;
 } forward_operands;
 
-static forward_operands forward_load(const attention_head *h, const forward_crew *crew, size_t block, bool left)
+/* biases: KEY: for its offsets. */
+static forward_operands forward_load(const attention_head *h, const forward_crew *crew, size_t block, bool left,
+                                     float *biases)
 {
   size_t d = h->head_size, start = block * BLOCK, keys = h->keys - start < BLOCK ? h->keys - start : BLOCK;
-  if (h->bias == BIAS_KEY) copy_offsets(h, start, keys, crew->biases);
+  if (h->bias == BIAS_KEY) copy_offsets(h, start, keys, (double *)(void *)biases);
   if (h->key_blocks) {
     size_t width = (d + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
     bool more = left && block > h->first_block;
@@ -241,6 +253,27 @@ static void forward_meet(const attention_head *h, forward_tile *t, size_t start)
     meeting_row(m, r, t->stopped[r] ? (attention_range){0, 0} : t->seen[r], start);
 }
 
+/* ---- a single row ---- */
+
+/* Blocks that a single row meets together, the nearest first.  The way from scores by a maximum to weights is a long chain,
+ * in which memory has little to do; a row that no proof may stop goes it once for two blocks (5 to 7 % of the time at 128k
+ * keys; longer runs lost it again), with the same operations in the same order as block by block. */
+typedef struct row_run {
+  size_t count, start[RUN]; /* keys of the head */
+  meeting m[RUN];
+  forward_operands b[RUN];
+  float shrink[RUN];
+} row_run;
+
+/* What is read as the n-th: all keys, all values, what comes after them. */
+static const float *run_operand(const row_run *run, size_t n)
+{
+  if (n < run->count) return run->b[n].turned_keys;
+  if (n < 2 * run->count) return run->b[n - run->count].values;
+  const forward_operands *last = &run->b[run->count - 1];
+  return n == 2 * run->count ? last->next_keys : last->next_values;
+}
+
 /* The beginning of what is read after the next sums, so that memory has work while they are made. */
 static void fetch_some(const float *operand)
 {
@@ -249,23 +282,81 @@ static void fetch_some(const float *operand)
   for (size_t i = 0; i < LINES; i++) __builtin_prefetch(operand + i * LINE, 0, 2);
 }
 
-/* Decoding: the products of a single row, each while the operand of the next one is fetched. */
-static void row_seen(const meeting *m, size_t d, const float *q, const float *turned_keys, const float *values, float *s)
+/* Scores, running maxima, weights and their sum, one block after the other. */
+INLINE void run_rows(const score_kind kind, const attention_head *h, const forward_tile *t, const forward_crew *crew,
+                     row_run *run)
 {
-  size_t from = m->from[0] / LANES * LANES, to = ((size_t)m->to[0] + LANES - 1) / LANES * LANES;
-  row_columns(to - from, d, q, turned_keys + from, BLOCK, s + from, NULL, values);
+  float largest[RUN], maximum[RUN];
+  int64_t position = query_position(h, t->first);
+  for (size_t i = 0; i < run->count; i++) {
+    int64_t distance = position - key_position(h, run->start[i]);
+    score_row row = score_row_of(kind, h, &run->m[i], 0, t->first, distance, crew->biases + i * STRIP);
+    float *s = crew->s + i * BLOCK;
+    largest[i] = vf_largest(run->m[i].whole ? make_scores(kind, true, &row, s) : make_scores(kind, false, &row, s));
+  }
+  vf before = vf_splat(t->maximum[0]), sum = vf_splat(t->sum[0]);
+  for (size_t i = 0; i < run->count; i++) {
+    vf now = vf_max(vf_splat(largest[i]), before);
+    run->shrink[i] = shrink_of(before, now)[0];
+    maximum[i] = now[0];
+    before = now;
+  }
+  t->maximum[0] = before[0];
+  for (size_t i = 0; i < run->count; i++) {
+    const meeting *m = &run->m[i];
+    float *s = crew->s + i * BLOCK;
+    vf weights = m->whole ? weigh_row(true, m, 0, s, maximum[i]) : weigh_row(false, m, 0, s, maximum[i]);
+    sum = vf_fma(sum, vf_splat(run->shrink[i]), vf_splat(vf_sum(weights)));
+  }
+  t->sum[0] = sum[0];
 }
 
-static void row_below(const meeting *m, size_t width, const float *weights, const forward_operands *b, float *out,
-                      const float *shrink)
+static void run_weights(score_kind kind, const attention_head *h, const forward_tile *t, const forward_crew *crew,
+                        row_run *run)
 {
-  size_t from = m->from[0];
-  row_columns(width, m->to[0] - from, weights + from, b->values + from * b->value_stride, b->value_stride, out, shrink,
-              b->next_keys);
-  fetch_some(b->next_values);
+  switch (kind) {
+  case SCORE_PLAIN: run_rows(SCORE_PLAIN, h, t, crew, run); break;
+  case SCORE_SLOPE: run_rows(SCORE_SLOPE, h, t, crew, run); break;
+  case SCORE_TABLE: run_rows(SCORE_TABLE, h, t, crew, run); break;
+  case SCORE_FACTOR: run_rows(SCORE_FACTOR, h, t, crew, run); break;
+  case SCORE_KEY: run_rows(SCORE_KEY, h, t, crew, run); break;
+  default: run_rows(SCORE_READY, h, t, crew, run);
+  }
 }
 
-/* They visit it. */
+/* The row visits the run: all its keys, then all its values, each while the next one is fetched. */
+static void visit_run(const attention_head *h, const forward_tile *t, const forward_crew *crew, row_run *run)
+{
+  size_t d = h->head_size, width = padded(d), n = 0;
+  score_kind kind = score_kind_of(h);
+  bool cached = h->key_blocks; /* else both lie in the scratch */
+  for (size_t i = 0; i < run->count; i++) {
+    const meeting *m = &run->m[i];
+    size_t from = m->from[0] / LANES * LANES, to = ((size_t)m->to[0] + LANES - 1) / LANES * LANES;
+    float *s = crew->s + i * BLOCK, *biases = crew->biases + i * STRIP;
+    const float *ahead = cached ? run_operand(run, ++n) : NULL;
+    row_columns(to - from, d, t->q, run->b[i].turned_keys + from, BLOCK, s + from, NULL, ahead);
+    if (kind == SCORE_READY) prepare_scores(h, m, t->first, run->start[i], s, NULL, NULL);
+    if (kind == SCORE_SLOPE)
+      slope_strip(h, 1, query_position(h, t->first) - key_position(h, run->start[i]), biases);
+  }
+  if (cached) fetch_some(run_operand(run, n + 1));
+  run_weights(kind, h, t, crew, run);
+  for (size_t i = 0; i < run->count; i++) {
+    const forward_operands *b = &run->b[i];
+    size_t from = run->m[i].from[0], to = run->m[i].to[0];
+    const float *ahead = cached ? run_operand(run, ++n) : NULL;
+    row_columns(width, to - from, crew->s + i * BLOCK + from, b->values + from * b->value_stride, b->value_stride, t->out,
+                &run->shrink[i], ahead);
+    if (h->tally) h->tally->pairs_visited += to - from;
+  }
+  if (cached) fetch_some(run_operand(run, n + 1));
+  if (h->tally) h->tally->blocks_visited += (int64_t)run->count;
+}
+
+/* ---- a tile ---- */
+
+/* Its rows visit the block that they meet. */
 static void forward_visit(const attention_head *h, forward_tile *t, const forward_crew *crew, size_t start,
                           const forward_operands *b)
 {
@@ -273,25 +364,21 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
   const meeting *m = &t->m;
   score_kind kind = score_kind_of(h);
   if (t->rows == 1) {
-    row_seen(m, d, t->q, b->turned_keys, h->key_blocks ? b->values : NULL, crew->s);
-    fetch_some(b->next_keys);
-  } else
-    product_seen(m, d, t->q, width, b->turned_keys, crew->s);
+    row_run run = {.count = 1, .start = {start}, .m = {*m}, .b = {*b}};
+    visit_run(h, t, crew, &run);
+    return;
+  }
+  product_seen(m, d, t->q, width, b->turned_keys, crew->s);
   if (kind == SCORE_READY) prepare_scores(h, m, t->first, start, crew->s, NULL, NULL);
   if (kind == SCORE_SLOPE)
     slope_strip(h, t->rows, query_position(h, t->first) - key_position(h, start), crew->biases);
   forward_weights[kind](h, t, crew, start);
   bool exact = !m->whole && !all_finite(m->keys, width, b->values, b->value_stride);
-  if (t->rows == 1)
-    row_below(m, width, crew->s, b, t->out, t->shrink);
-  else
-    product_below(m, width, crew->s, b->values, b->value_stride, t->out, false, t->shrink, exact);
+  product_below(m, width, crew->s, b->values, b->value_stride, t->out, false, t->shrink, exact);
   if (!h->tally) return;
   h->tally->blocks_visited++;
   for (size_t r = 0; r < t->rows; r++) h->tally->pairs_visited += m->to[r] - m->from[r];
 }
-
-/* ---- a tile ---- */
 
 static void forward_start(const attention_head *h, forward_tile *t)
 {
@@ -378,6 +465,31 @@ static bool crew_walks_on(const forward_crew *crew, bool left, size_t block)
   return false;
 }
 
+/* A single row with a cache, whose walk no proof ends. */
+static void run_walk(const attention_head *h, forward_crew *crew)
+{
+  forward_tile *t = &crew->tiles[0];
+  row_run run;
+  run.count = 0;
+  for (size_t block = t->home + 1; block-- > 0 && walks_on(t, true, block);) {
+    if (block < h->first_block) {
+      count_missed(h, t, block);
+      break;
+    }
+    forward_meet(h, t, block * BLOCK);
+    if (t->m.any) {
+      run.start[run.count] = block * BLOCK;
+      run.m[run.count] = t->m;
+      run.b[run.count] = forward_load(h, crew, block, true, crew->biases + run.count * STRIP);
+      run.count++;
+    }
+    if (run.count < RUN) continue;
+    visit_run(h, t, crew, &run);
+    run.count = 0;
+  }
+  if (run.count > 0) visit_run(h, t, crew, &run);
+}
+
 /* Each tile from the block of its own position to the left; or from the one after that to the right. */
 static void forward_walk(const attention_head *h, forward_crew *crew, bool left, size_t from, size_t count)
 {
@@ -386,6 +498,10 @@ static void forward_walk(const attention_head *h, forward_crew *crew, bool left,
   for (size_t i = 0; i < crew->count; i++) {
     memset(crew->tiles[i].stopped, 0, sizeof crew->tiles[i].stopped);
     crew->tiles[i].some_stopped = false;
+  }
+  if (left && !stops && h->key_blocks && crew->count == 1 && crew->tiles[0].rows == 1) {
+    run_walk(h, crew);
+    return;
   }
   for (size_t step = 0; step < count; step++) {
     size_t block = left ? from - step : from + step;
@@ -401,7 +517,7 @@ static void forward_walk(const attention_head *h, forward_crew *crew, bool left,
       }
       forward_meet(h, t, block * BLOCK);
       if (!t->m.any) continue;
-      if (!operands.values) operands = forward_load(h, crew, block, left);
+      if (!operands.values) operands = forward_load(h, crew, block, left, crew->biases);
       forward_visit(h, t, crew, block * BLOCK, &operands);
     }
   }
@@ -441,7 +557,7 @@ void KERNEL(attention_forward)(const attention_head *h, float *scratch)
   crew.turned_keys = take(&scratch, BLOCK * width);
   crew.values = take(&scratch, BLOCK * width);
   crew.s = take(&scratch, BLOCK * BLOCK);
-  crew.biases = take(&scratch, STRIP);
+  crew.biases = take(&scratch, RUN * STRIP);
   for (size_t i = 0; i < ATTENTION_CREW && (h->both_sides || i * BLOCK < h->queries); i++) {
     forward_tile *t = &crew.tiles[i];
     t->q = take(&scratch, BLOCK * width);

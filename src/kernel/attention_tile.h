@@ -13,7 +13,7 @@
 #include "kernel/matmul.h"
 #include "kernel/vector_math.h"
 
-enum { BLOCK = ATTENTION_BLOCK };
+enum { BLOCK = ATTENTION_BLOCK, RUN = 2 }; /* RUN: blocks that a single row meets together, forward */
 
 static inline size_t padded(size_t head_size)
 {
