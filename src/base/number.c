@@ -27,7 +27,9 @@ bool number_read(const char *text, double *value)
     digits = end > exponent;
   }
   if (!digits || *end != '\0') return false;
-  *value = strtod(text, NULL);
+  char *stop; /* the point, where a program's locale has a comma: no number rather than another one */
+  *value = strtod(text, &stop);
+  if (*stop != '\0') *value = NAN;
   return isfinite(*value) && (zero || *value != 0);
 }
 

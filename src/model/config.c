@@ -16,8 +16,6 @@ static const char *const scaling_names[] = {"none", "log-n", "ssmax", NULL};
 _Static_assert((int)ALIBI_SCORE_SCALING_LOG_N == (int)SCORE_SCALING_LOG_N &&
                    (int)ALIBI_SCORE_SCALING_SSMAX == (int)SCORE_SCALING_SSMAX,
                "the public names of score scaling are those of the position room");
-_Static_assert((int)ALIBI_EXTENSION_OPTIONS_SIZE == (int)POSITION_OPTIONS_SIZE,
-               "a configuration holds the settings of any extension");
 
 #define AT(member) offsetof(alibi_model_config, member)
 

@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "kernel/kernel.h"
 
-enum { POSITION_OPTIONS_SIZE = ALIBI_EXTENSION_OPTIONS_SIZE, POSITION_MAX_PARAMETERS = 8 };
+enum { POSITION_MAX_PARAMETERS = 8 };
 
 typedef struct position_shape {
   size_t layers, heads, head_size, width, train_length;

@@ -4,9 +4,9 @@
  * 1 for the short one and NTK-aware scaling for the long one, the start of the search. */
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "position/extension_factor.h"
 #include "position/rope_frequencies.h"
 
@@ -46,15 +46,18 @@ static const field fields[] = {
 static size_t read_list(const char *text, double *values, size_t most)
 {
   size_t count = 0;
-  for (const char *at = text;; at++) {
-    char *end;
-    double value = strtod(at, &end);
-    if (end == at || !(value >= 1e-3 && value <= 1e6) || count == most) return 0;
+  for (;; text++) {
+    char item[LIST_ITEM_SIZE];
+    size_t size = strcspn(text, "/");
+    double value;
+    if (size >= sizeof item || count == most) return 0;
+    memcpy(item, text, size);
+    item[size] = '\0';
+    if (!number_read(item, &value) || !(value >= 1e-3 && value <= 1e6)) return 0;
     if (values) values[count] = value;
     count++;
-    if (*end == '\0') return count;
-    if (*end != '/') return 0;
-    at = end;
+    text += size;
+    if (*text == '\0') return count;
   }
 }
 

@@ -2,11 +2,11 @@
  * last step, so that powers of two come out exact.  (The formula stands here a second time, as its authors put it: what the tables of
  * methods are held against must not be what filled them.) */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "alibi/attention.h"
 #include "base/error.h"
+#include "base/number.h"
 #include "position/slopes.h"
 
 const char *const slope_rule_names[] = {"interleaved", "geometric", NULL};
@@ -70,10 +70,13 @@ static const char *past_blanks(const char *text)
 /* Reads one number and what parts it from the next; NULL where there is none. */
 static const char *read_one(const char *text, double *slope)
 {
-  char *end;
-  *slope = strtod(text, &end);
-  if (end == text) return NULL;
-  text = past_blanks(end);
+  char item[LIST_ITEM_SIZE];
+  size_t size = strcspn(text, ", ");
+  if (size >= sizeof item) return NULL;
+  memcpy(item, text, size);
+  item[size] = '\0';
+  if (!number_read(item, slope)) return NULL;
+  text = past_blanks(text + size);
   if (*text == '\0') return text;
   if (*text != ',') return NULL;
   text = past_blanks(text + 1);

@@ -297,7 +297,9 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
   refused("position method 'alibi': slopes: expected one for each of the 4 heads, found 5");
   set_option("slopes", "0.5,0.25,steep,0.1");
   refused("position method 'alibi': slopes: expected numbers with commas between them, found '0.5,0.25,steep,0.1'");
-  static const char *const bad[] = {"0.5;0.25,0.1,0.1", "0.5 0.25 0.1 0.1", "0.5,0.25,0.1,0.1,", ",1,1,1,1", ","};
+  static const char *const bad[] = {"0.5;0.25,0.1,0.1", "0.5 0.25 0.1 0.1", "0.5,0.25,0.1,0.1,", ",1,1,1,1", ",",
+                                    "0.5,nan,0.1,0.1",  "0.5,inf,0.1,0.1",  "0.5,0x10,0.1,0.1",
+                                    "0.5,1e999,0.1,0.1", "0.5,1e-400,0.1,0.1"};
   for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
     char sentence[256];
     set_option("slopes", bad[k]);
@@ -305,7 +307,7 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
              "position method 'alibi': slopes: expected numbers with commas between them, found '%s'", bad[k]);
     refused(sentence);
   }
-  static const char *const outside[] = {"0.5,-1,0.1,0.1", "0.5,nan,0.1,0.1", "0.5,inf,0.1,0.1", "0.5,2e6,0.1,0.1"};
+  static const char *const outside[] = {"0.5,-1,0.1,0.1", "0.5,2e6,0.1,0.1"};
   for (size_t k = 0; k < sizeof outside / sizeof outside[0]; k++) {
     set_option("slopes", outside[k]);
     assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);

@@ -237,6 +237,11 @@ static void lists_of_factors_are_for_the_pairs_that_turn(void **unused)
   const field *list = field_find(choice.extension->fields, "long_factors");
   assert_int_equal(field_set_text(list, choice.options.bytes, "long_factors", "1/2/3", &error), ALIBI_OK);
   refused_with("long_factors: expected 1 to 2 numbers");
+  static const char *const bad[] = {"1/0x1", "1/", "/1", "1//1", "1/1e-9", "1 /1"};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    assert_int_equal(field_set_text(list, choice.options.bytes, "long_factors", bad[i], &error), ALIBI_OK);
+    refused_with("long_factors: expected 1 to 2 numbers");
+  }
 }
 
 /* The same as a setting of the extension, a field of the request, and the shape's. */
