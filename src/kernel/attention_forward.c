@@ -364,7 +364,11 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
   const meeting *m = &t->m;
   score_kind kind = score_kind_of(h);
   if (t->rows == 1) {
-    row_run run = {.count = 1, .start = {start}, .m = {*m}, .b = {*b}};
+    row_run run;
+    run.count = 1;
+    run.start[0] = start;
+    run.m[0] = *m;
+    run.b[0] = *b;
     visit_run(h, t, crew, &run);
     return;
   }

@@ -1,5 +1,6 @@
 /* The backward pass: the forward pass's list in reverse.  dx is the gradient of the residual stream; each part
  * adds its own to it. */
+#include <assert.h>
 #include <string.h>
 
 #include "model/model.h"
@@ -120,6 +121,7 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   const position_plan *plan = &p->position.plan;
   position_plan_grad *own = &p->position_grad;
   walk_shape s = walk_shape_of(p);
+  assert(!p->spares_rows); /* the gradients of a row that no segment holds would be anything */
   if (own->embedding) memset(own->embedding, 0, p->shape.length * s.width * sizeof *own->embedding);
   size_t heads = plan->sets * s.heads, entries = heads * p->shape.length;
   if (own->table) memset(own->table, 0, entries * sizeof *own->table);

@@ -151,7 +151,8 @@ void model_losses(model_pass *pass, const size_t *rows, const uint32_t *targets,
 /* Logits [V] of one row. */
 void model_logits(model_pass *pass, size_t row, float *logits);
 
-/* Loss of every row against targets [R] (sum, in double, of nats) and the gradient of that sum, added to grads. */
+/* Loss of every row against targets [R] (sum, in double, of nats) and the gradient of that sum, added to grads.  After a
+ * forward of segments that want all of their rows. */
 double model_backward(model_pass *pass, const uint32_t *targets, model_parameters *grads);
 
 #endif

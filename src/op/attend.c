@@ -1,6 +1,6 @@
-/* Attention forward over all segments and heads: an item is one tile of queries of one head of one segment.
- * Before it the proof of skipping is prepared: a table of each run of blocks from a segment's first, so that a row
- * asks one table for all that it has not visited. */
+/* Attention forward over all segments and heads: an item is a crew of tiles of one head of one segment, or a short
+ * segment with all its heads.  Before it the proof of skipping is prepared: a table of each run of blocks from a
+ * segment's first, so that a row asks one table for all that it has not visited. */
 #include "op/attend.h"
 
 #include <math.h>
@@ -141,20 +141,36 @@ double attend_operations(const op_attention *a)
 bool attend_whole_segments(const alibi_context *context, const op_attention *a)
 {
   const size_t longest = PROOF_FROM * ATTENTION_BLOCK;
-  if (a->segment_count < 4 * (size_t)context->threads) return false;
-  for (size_t s = 0; s < a->segment_count; s++)
-    if (a->segments[s].cache || a->segments[s].keys > longest || a->segments[s].rows > longest) return false;
-  return true;
+  size_t most = 0, all = 0; /* pairs of rows and keys */
+  for (size_t i = 0; i < a->segment_count; i++) {
+    const attention_segment *s = &a->segments[i];
+    if (s->cache || s->keys > longest || s->rows > longest) return false;
+    size_t pairs = s->rows * s->keys;
+    if (pairs > most) most = pairs;
+    all += pairs;
+  }
+  return all > 0 && most <= all / (4 * (size_t)context->threads);
 }
 
 void attend_fetch(const op_heads *x, size_t heads, size_t head_size, size_t row, size_t rows)
 {
-  enum { LINE = 16, MOST = 64 << 10 }; /* floats; bytes: of eight or so, twice, in a second-level cache */
+  enum { LINE = 16, MOST = 64 << 10 }; /* floats; bytes: two segments, eight times, should fit a cache of 1 MB */
   if (rows * heads * head_size * sizeof *x->data > MOST) return;
   for (size_t r = row; r < row + rows; r++)
     for (size_t h = 0; h < heads; h++)
       for (size_t c = 0; c < head_size; c += LINE)
         __builtin_prefetch(x->data + r * x->row_stride + h * x->head_stride + c, 0, 2);
+}
+
+void attend_fetch_segment(const op_attention *a, size_t segment)
+{
+  if (segment >= a->segment_count) return;
+  const attention_segment *s = &a->segments[segment];
+  op_heads out = attend_read(&a->out);
+  attend_fetch(&a->q, a->heads, a->head_size, s->row, s->rows);
+  attend_fetch(&a->k, a->kv_heads, a->head_size, s->key_row, s->keys);
+  attend_fetch(&a->v, a->kv_heads, a->head_size, s->key_row, s->keys);
+  attend_fetch(&out, a->heads, a->head_size, s->row, s->rows);
 }
 
 /* ---- heads ---- */
@@ -495,15 +511,6 @@ static void add_tallies(const alibi_context *context, const attend_plan *p, atte
   }
 }
 
-static void fetch_segment(const op_attention *a, const attention_segment *s)
-{
-  op_heads out = {a->out.data, a->out.row_stride, a->out.head_stride};
-  attend_fetch(&a->q, a->heads, a->head_size, s->row, s->rows);
-  attend_fetch(&a->k, a->kv_heads, a->head_size, s->key_row, s->keys);
-  attend_fetch(&a->v, a->kv_heads, a->head_size, s->key_row, s->keys);
-  attend_fetch(&out, a->heads, a->head_size, s->row, s->rows);
-}
-
 void op_attention_forward(alibi_context *context, const op_attention *a, void *memory)
 {
   const kernel_table *k = context->kernel;
@@ -512,18 +519,18 @@ void op_attention_forward(alibi_context *context, const op_attention *a, void *m
   size_t longest = 0;
   for (size_t s = 0; s < a->segment_count; s++)
     if (a->segments[s].rows > longest) longest = a->segments[s].rows;
-  size_t rows = rows_of_item(context, a, longest), parts = (longest + rows - 1) / rows;
-  size_t ahead = (size_t)context->threads, pieces = parts * a->segment_count, share = whole ? a->heads : 1; /* heads of an item */
+  size_t rows = whole ? longest : rows_of_item(context, a, longest), parts = (longest + rows - 1) / rows;
+  size_t pieces = parts * a->segment_count, share = whole ? a->heads : 1; /* heads of an item */
+  size_t items = pieces * (a->heads / share), team = (size_t)op_threads(context, items, 2 * attend_operations(a));
   memset(p.tallies, 0, (size_t)context->threads * sizeof *p.tallies);
   attend_order_heads(a->bias == BIAS_SLOPE ? a->slopes : NULL, a->heads, p.head_order);
   if (skips) prepare_proof(context, a, &p);
-  OP_FOR_ITEMS(context, dynamic, pieces * (a->heads / share), 2 * attend_operations(a), {
+  OP_FOR_ITEMS(context, dynamic, items, 2 * attend_operations(a), {
     size_t segment = item / parts % a->segment_count, first = item / pieces * share;
     size_t start = (parts - 1 - item % parts) * rows; /* the longest first */
     if (start >= a->segments[segment].rows) continue;
     if (a->stops_when_cancelled && context_cancelled(context)) continue;
-    if (whole && segment + ahead < a->segment_count) /* most likely this thread's next */
-      fetch_segment(a, &a->segments[segment + ahead]);
+    if (whole) attend_fetch_segment(a, segment + team); /* most likely this thread's next */
     for (size_t i = first; i < first + share; i++) {
       attention_head head = attend_head(a, segment, p.head_order[i]);
       if (skips) prove(a, &p, segment, p.head_order[i], &head);

@@ -63,7 +63,7 @@ typedef struct op_attention {
   bool stops_when_cancelled;  /* then what was not computed holds anything */
 
   /* backward: everything is added to; NULL: not wanted (dq, dk, dv always are) */
-  bool overwrites; /* but dq, dk, dv of the segments' rows: they hold anything, and are set */
+  bool overwrites; /* but dq, dk, dv: rows of the segments hold anything, and are set; others are left alone */
   op_heads dout;
   op_heads_out dq, dk, dv;
   double *slope_grad;                /* [H] */

@@ -1,5 +1,6 @@
-/* Attention backward: an item is one span of key blocks of one key-value head of one segment, which owns dk and dv of these
- * keys; the heads that share them come one after the other, each tile by tile.
+/* Attention backward.  An item is one span of key blocks of one key-value head of one segment, which owns dk and dv of
+ * these keys; the heads that share them come one after the other, each tile by tile.  Or it is a short segment with all
+ * its spans and heads, in the same order.
  *
  * What several spans add to - dq of a tile, a table - needs an order.  Items are handed out from a segment's last span
  * to its first, and a span is done with a tile only after the span behind it is: `turns` counts the tiles that an item is
@@ -159,18 +160,22 @@ static void prepare_head(const alibi_context *context, const op_attention *a, co
     head.row_sums[2 * r * a->heads] = head.row_sums[2 * r * a->heads + 1] = 0;
 }
 
-static void zero_rows(const op_heads_out *x, size_t heads, size_t head_size, size_t row, size_t rows)
+/* Heads first .. first + heads - 1. */
+static void zero_rows(const op_heads_out *x, size_t first, size_t heads, size_t head_size, size_t row, size_t rows)
 {
   for (size_t r = row; r < row + rows; r++)
-    for (size_t h = 0; h < heads; h++)
+    for (size_t h = first; h < first + heads; h++)
       memset(x->data + r * x->row_stride + h * x->head_stride, 0, head_size * sizeof *x->data);
 }
 
-static void begin_gradients(const op_attention *a, const attention_segment *s)
+/* dq of some heads, and dk and dv of the groups that begin among them. */
+static void zero_gradients(const op_attention *a, const attention_segment *s, size_t first, size_t heads)
 {
-  zero_rows(&a->dq, a->heads, a->head_size, s->row, s->rows);
-  zero_rows(&a->dk, a->kv_heads, a->head_size, s->key_row, s->keys);
-  zero_rows(&a->dv, a->kv_heads, a->head_size, s->key_row, s->keys);
+  size_t share = a->heads / a->kv_heads, group = (first + share - 1) / share, d = a->head_size;
+  size_t groups = (first + heads + share - 1) / share - group;
+  zero_rows(&a->dq, first, heads, d, s->row, s->rows);
+  zero_rows(&a->dk, group, groups, d, s->key_row, s->keys);
+  zero_rows(&a->dv, group, groups, d, s->key_row, s->keys);
 }
 
 /* The sum of the spans' parts and of each row's correction (kernel/kernel.h, row_sums). */
@@ -211,20 +216,14 @@ static key_span span_at(const alibi_context *context, const op_attention *a, con
   return (key_span){segment, group, span, span * most, end - 1, p->span_start[segment] + span};
 }
 
-static op_heads read_of(const op_heads_out *x)
+static void fetch_segment(const op_attention *a, size_t segment)
 {
-  return (op_heads){x->data, x->row_stride, x->head_stride};
-}
-
-static void fetch_segment(const op_attention *a, const attention_segment *s)
-{
-  op_heads out = read_of(&a->out), dq = read_of(&a->dq), dk = read_of(&a->dk), dv = read_of(&a->dv);
-  attend_fetch(&out, a->heads, a->head_size, s->row, s->rows);
+  attend_fetch_segment(a, segment);
+  if (segment >= a->segment_count) return;
+  const attention_segment *s = &a->segments[segment];
+  op_heads dq = attend_read(&a->dq), dk = attend_read(&a->dk), dv = attend_read(&a->dv);
   attend_fetch(&a->dout, a->heads, a->head_size, s->row, s->rows);
-  attend_fetch(&a->q, a->heads, a->head_size, s->row, s->rows);
-  attend_fetch(&a->k, a->kv_heads, a->head_size, s->key_row, s->keys);
-  attend_fetch(&a->v, a->kv_heads, a->head_size, s->key_row, s->keys);
-  if (a->overwrites) return;
+  if (a->overwrites) return; /* zeros come as they lie by themselves */
   attend_fetch(&dq, a->heads, a->head_size, s->row, s->rows);
   attend_fetch(&dk, a->kv_heads, a->head_size, s->key_row, s->keys);
   attend_fetch(&dv, a->kv_heads, a->head_size, s->key_row, s->keys);
@@ -233,11 +232,11 @@ static void fetch_segment(const op_attention *a, const attention_segment *s)
 /* An item is a segment. */
 static void backward_segments(alibi_context *context, const op_attention *a, const attend_plan *p)
 {
-  OP_FOR_ITEMS(context, dynamic, a->segment_count, 5 * attend_operations(a), {
-    const attention_segment *s = &a->segments[item];
-    size_t next = item + (size_t)context->threads; /* most likely this thread's */
-    if (next < a->segment_count) fetch_segment(a, &a->segments[next]);
-    if (a->overwrites) begin_gradients(a, s);
+  double operations = 5 * attend_operations(a);
+  size_t team = (size_t)op_threads(context, a->segment_count, operations);
+  OP_FOR_ITEMS(context, dynamic, a->segment_count, operations, {
+    fetch_segment(a, item + team); /* most likely this thread's next */
+    if (a->overwrites) zero_gradients(a, &a->segments[item], 0, a->heads);
     for (size_t h = 0; h < a->heads; h++) prepare_head(context, a, p, item, h);
     for (size_t span = p->span_start[item + 1] - p->span_start[item]; span-- > 0;)
       for (size_t group = 0; group < a->kv_heads; group++) {
@@ -250,10 +249,12 @@ static void backward_segments(alibi_context *context, const op_attention *a, con
 /* An item is a span and a group; item 0 the last span of all. */
 static void backward_spans(alibi_context *context, const op_attention *a, const attend_plan *p)
 {
-  size_t spans = p->span_start[a->segment_count], pairs = a->segment_count * a->heads;
-  for (size_t s = 0; a->overwrites && s < a->segment_count; s++) begin_gradients(a, &a->segments[s]);
-  OP_FOR_ITEMS(context, dynamic, pairs, attend_operations(a) / ATTENTION_BLOCK,
-               { prepare_head(context, a, p, item / a->heads, item % a->heads); });
+  size_t spans = p->span_start[a->segment_count], heads = a->segment_count * a->heads;
+  OP_FOR_ITEMS(context, dynamic, heads, attend_operations(a) / ATTENTION_BLOCK, {
+    size_t segment = item / a->heads, h = item % a->heads;
+    if (a->overwrites) zero_gradients(a, &a->segments[segment], h, 1);
+    prepare_head(context, a, p, segment, h);
+  });
   OP_FOR_ITEMS(context, monotonic : dynamic, spans * a->kv_heads, 5 * attend_operations(a), {
     size_t at = spans - 1 - item / a->kv_heads, segment = attend_segment_of(p->span_start, a->segment_count, at);
     key_span place = span_at(context, a, p, segment, at - p->span_start[segment], item % a->kv_heads);
