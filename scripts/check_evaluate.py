@@ -118,9 +118,10 @@ def compare(alibi, directory, text, extension, lengths, stride, targets):
             refused += 1
             assert w > n - 1 or "does not exist" in row["error"], row
             continue
-        limited = n if row["protocol"] == "fixed-target" or not targets else min(n, max(targets, w) + 1)
+        longest = max(x for x in lengths if x < n)
+        limited = n if row["protocol"] == "fixed-target" or not targets else min(n, max(targets, longest) + 1)
         windows = PROTOCOLS[row["protocol"]](limited, w, s=stride or max(1, w // 4), shortest=min(lengths),
-                                             longest=max(x for x in lengths if x < n), targets=targets)
+                                             longest=longest, targets=targets)
         loss, count = mean_loss(open_model(directory, extension, w), tokens, windows)
         assert count == row["tokens"], (row, count)
         assert math.isclose(row["perplexity"], math.exp(row["nll"]), rel_tol=1e-12)

@@ -11,6 +11,8 @@
  *   fixed-target(W)    The same targets at every W of a sweep: each probe has exactly W inputs and scores its
  *                      last T outputs, T = min(200, smallest W of the sweep / 4), at least 1.
  *
+ * A window that the text cannot fill, N <= W, is refused: its figure would be that of a shorter one.
+ *
  * Means are over tokens; standard errors over blocks of at least 1000 tokens.  Results are the same, to the bit, for
  * any number of threads and any number of windows per batch. */
 /* clang-format on */
@@ -35,11 +37,12 @@ typedef struct alibi_evaluate_options {
   int protocol;     /* alibi_protocol */
   int64_t window;   /* W */
   int64_t stride;   /* sliding: S, at most W; 0: W / 4 (at least 1) */
-  int64_t shortest; /* fixed-target: smallest W of the sweep; 0: W */
-  int64_t longest;  /* fixed-target: largest W of the sweep; 0: W.  Probes leave room for it: the same targets at
-                       every W */
-  int64_t max_targets; /* 0: all of the text.  Else nonoverlapping and sliding read the first max_targets + 1
-                          tokens, and fixed-target spreads max_targets / T probes (at least one) over the text */
+  int64_t shortest; /* smallest W of the sweep; 0: W */
+  int64_t longest;  /* largest W of the sweep that the text can fill; 0: W.  All W of a sweep are scored on the same
+                       text: see max_targets; fixed-target leaves room for it */
+  int64_t max_targets; /* 0: all of the text.  Else nonoverlapping and sliding read the first M + 1 tokens, M the
+                          larger of max_targets and longest, and fixed-target spreads max_targets / T probes (at
+                          least one) over the text */
   const char *extend;  /* NULL, or an extension of the position method, perhaps with settings: "ntk",
                           "yarn:factor=4,beta_fast=16"; the length that it prepares for is W */
   int64_t batch_tokens; /* tokens of windows run at once (a longer window runs alone); 0: 512 a thread.  It bounds

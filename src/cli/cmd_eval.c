@@ -34,7 +34,7 @@ static const field eval_fields[] = {
      .offset = offsetof(eval_options, max_targets),
      .maximum = 9007199254740992.0,
      .initial = 8192,
-     .help = "tokens scored at each length, but a whole window where that is more; 0: all of the text"},
+     .help = "tokens scored at each length, or as many as the longest one; 0: all of the text"},
     {.name = "json",
      .kind = FIELD_BOOLEAN,
      .offset = offsetof(eval_options, json),
@@ -159,9 +159,8 @@ done:
   return result;
 }
 
-/* Fixed-target windows of all lengths end at the same places, so the longest one that fits decides where they
- * begin. */
-static status choose_lengths(evaluation *e, alibi_error *error)
+/* All lengths are scored on the same text, and the longest one that fits decides on which. */
+static void choose_lengths(evaluation *e)
 {
   int64_t trained = alibi_model_get_config(e->model)->train_length;
   for (int i = 0; i < DEFAULT_LENGTHS && !length_list; i++) e->lengths[e->length_count++] = trained << i;
@@ -170,10 +169,6 @@ static status choose_lengths(evaluation *e, alibi_error *error)
     if (e->lengths[i] < e->shortest) e->shortest = e->lengths[i];
     if (e->lengths[i] > e->longest && (uint64_t)e->lengths[i] < e->count) e->longest = e->lengths[i];
   }
-  if (e->longest == 0)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected at least %" PRId64 " tokens for a length of %" PRId64 ", found %zu",
-                text_path, e->shortest + 1, e->shortest, e->count);
-  return ALIBI_OK;
 }
 
 /* --- output --- */
@@ -284,16 +279,6 @@ static status print_json(evaluation *e, const char *directory, alibi_context *co
 
 /* --- the work --- */
 
-/* A window that the text cannot fill would show the perplexity of a shorter one. */
-static status evaluate(const evaluation *e, const alibi_evaluate_options *o, alibi_evaluate_result *r, alibi_error *why)
-{
-  if ((uint64_t)o->window >= e->count)
-    return fail(why, ALIBI_INVALID, "not measured: the text has %zu tokens, %" PRId64 " are needed", e->count, o->window + 1);
-  status result = alibi_evaluate(e->model, e->tokens, e->count, e->token_bytes, o, r, why);
-  if (result == ALIBI_INVALID) field_say_option((field_table)FIELD_TABLE(eval_fields), "", why);
-  return result;
-}
-
 static status run_row(evaluation *e, int protocol, int64_t length, alibi_error *error)
 {
   alibi_evaluate_options o;
@@ -305,10 +290,10 @@ static status run_row(evaluation *e, int protocol, int64_t length, alibi_error *
   o.shortest = e->shortest;
   o.longest = e->longest;
   o.max_targets = options.max_targets;
-  if (o.max_targets > 0 && o.max_targets < length && protocol != ALIBI_FIXED_TARGET) o.max_targets = length;
   o.extend = extend;
   alibi_error why = {0};
-  status result = evaluate(e, &o, &r, &why);
+  status result = alibi_evaluate(e->model, e->tokens, e->count, e->token_bytes, &o, &r, &why);
+  if (result == ALIBI_INVALID) field_say_option((field_table)FIELD_TABLE(eval_fields), "", &why);
   if (result == ALIBI_CANCELLED) return fail(error, result, "%s", why.message);
   const char *reason = result == ALIBI_OK ? NULL : why.message;
   if (e->rows) append_row(e->rows, protocol, length, &r, reason);
@@ -333,6 +318,9 @@ static status run_all(evaluation *e, const char *directory, alibi_context *conte
     for (size_t i = 0; i < e->length_count; i++) TRY(run_row(e, p, e->lengths[i], error));
   }
   if (e->rows) TRY(print_json(e, directory, context, error));
+  if (e->longest == 0)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: no length could be evaluated: %zu tokens of text have room for --length %zu at most",
+          text_path, e->count, e->count - 1);
   if (e->done == 0) RAISE(error, ALIBI_FAILED, "no length could be evaluated: %s", e->last.message);
 done:
   return result;
@@ -353,7 +341,7 @@ static status eval_run(command_line *line, alibi_error *error)
   TRY(open_model(&e, context, line->operands[0], error));
   TRY(extend_option_read(&extension, alibi_model_get_config(e.model), &extend, error));
   TRY(read_text(&e, error));
-  TRY(choose_lengths(&e, error));
+  choose_lengths(&e);
   TRY(run_all(&e, line->operands[0], context, error));
 done:
   node_free(e.rows);

@@ -4,7 +4,12 @@
 
 #include "alibi/evaluate.h"
 
-/* Tokens that go through the model when `options` run on a text of `count` tokens; 0 where they cannot. */
-double evaluate_input_tokens(const alibi_evaluate_options *options, size_t count);
+/* Tokens that go through the model, and those scored. */
+typedef struct evaluate_cost {
+  int64_t inputs, targets;
+} evaluate_cost;
+
+/* When `options` run on a text of `count` tokens; all 0 where they cannot. */
+evaluate_cost evaluate_cost_of(const alibi_evaluate_options *options, size_t count);
 
 #endif

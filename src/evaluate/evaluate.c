@@ -27,7 +27,7 @@ static const field fields[] = {
      "smallest window of the sweep; 0: window"},
     {"longest", FIELD_INTEGER, AT(longest), 0, 1 << 30, 0, NULL, NULL, "largest window of the sweep; 0: window"},
     {"max_targets", FIELD_INTEGER, AT(max_targets), 0, 9007199254740992.0, 0, NULL, NULL,
-     "tokens scored at most; 0: all"},
+     "tokens scored at most, or as many as the longest window; 0: all"},
     {"batch_tokens", FIELD_INTEGER, AT(batch_tokens), 0, 1 << 30, 0, NULL, NULL,
      "tokens of windows at once; 0: 512 a thread"},
 };
@@ -39,10 +39,11 @@ void alibi_evaluate_options_init(alibi_evaluate_options *options)
   field_init((field_table)FIELD_TABLE(fields), options);
 }
 
-/* Tokens that nonoverlapping and sliding read. */
+/* Tokens that nonoverlapping and sliding read: the same at every window of a sweep, so that its figures compare. */
 static size_t tokens_read(const alibi_evaluate_options *o, size_t count)
 {
-  return o->max_targets > 0 && (size_t)o->max_targets < count ? (size_t)o->max_targets + 1 : count;
+  size_t targets = (size_t)(o->max_targets > o->longest ? o->max_targets : o->longest);
+  return o->max_targets > 0 && targets < count ? targets + 1 : count;
 }
 
 static status make_nonoverlapping(alibi_evaluate_options *o, size_t count, plan *p, alibi_error *error)
@@ -60,21 +61,23 @@ static status make_sliding(alibi_evaluate_options *o, size_t count, plan *p, ali
   return plan_sliding(tokens_read(o, count), (size_t)o->window, (size_t)o->stride, p, error);
 }
 
+/* A window that the text cannot fill would show the perplexity of a shorter one. */
+static status check_filled(int64_t window, size_t count, alibi_error *error)
+{
+  if (count > (size_t)window) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID, "not measured: the text has %zu tokens, %lld are needed", count,
+              (long long)window + 1);
+}
+
 static status make_fixed_target(alibi_evaluate_options *o, size_t count, plan *p, alibi_error *error)
 {
-  if (o->shortest == 0) o->shortest = o->window;
-  if (o->longest == 0) o->longest = o->window;
-  if (o->window < o->shortest || o->window > o->longest)
-    return fail(error, ALIBI_INVALID,
-                "window: expected one from the shortest of the sweep, %lld, to the longest, %lld, found %lld",
-                (long long)o->shortest, (long long)o->longest, (long long)o->window);
-  if (count <= (size_t)o->longest)
-    return fail(error, ALIBI_INVALID,
-                "the text is too short: fixed-target windows of %lld tokens need %lld, found %zu",
-                (long long)o->longest, (long long)o->longest + 1, count);
+  status result;
+  TRY(check_filled(o->longest, count, error));
   o->stride = (int64_t)plan_probe_targets((size_t)o->shortest);
   return plan_fixed_target(count, (size_t)o->window, (size_t)o->shortest, (size_t)o->longest,
                            (size_t)o->max_targets, p, error);
+done:
+  return result;
 }
 
 /* make: fills in the options that are 0 and makes the plan. */
@@ -84,6 +87,21 @@ static const struct protocol {
 } protocols[ALIBI_PROTOCOL_COUNT] = {[ALIBI_NONOVERLAPPING] = {"nonoverlapping", make_nonoverlapping},
                                      [ALIBI_SLIDING] = {"sliding", make_sliding},
                                      [ALIBI_FIXED_TARGET] = {"fixed-target", make_fixed_target}};
+
+static status make_plan(alibi_evaluate_options *o, size_t count, plan *p, alibi_error *error)
+{
+  status result;
+  if (o->shortest == 0) o->shortest = o->window;
+  if (o->longest == 0) o->longest = o->window;
+  TRY(check_filled(o->window, count, error));
+  if (o->window < o->shortest || o->window > o->longest)
+    RAISE(error, ALIBI_INVALID,
+          "window: expected one from the shortest of the sweep, %lld, to the longest, %lld, found %lld",
+          (long long)o->shortest, (long long)o->longest, (long long)o->window);
+  TRY(protocols[o->protocol].make(o, count, p, error));
+done:
+  return result;
+}
 
 const char *alibi_protocol_name(int protocol)
 {
@@ -145,7 +163,7 @@ alibi_status alibi_evaluate(alibi_model *model, const uint32_t *tokens, size_t c
   alibi_evaluate_options_init(&o);
   TRY(settings_take(options, &o, sizeof o, "alibi_evaluate_options", error));
   TRY(check(model, tokens, count, &o, error));
-  TRY(protocols[o.protocol].make(&o, count, &p, error));
+  TRY(make_plan(&o, count, &p, error));
   engine_options run = {.length = (size_t)o.window,
                         .batch_tokens = o.batch_tokens ? (size_t)o.batch_tokens
                                                        : BATCH_TOKENS * (size_t)model->context->threads};
@@ -161,14 +179,14 @@ done:
   return result;
 }
 
-double evaluate_input_tokens(const alibi_evaluate_options *options, size_t count)
+evaluate_cost evaluate_cost_of(const alibi_evaluate_options *options, size_t count)
 {
   alibi_evaluate_options o = *options;
   plan p = {0};
-  double inputs = 0;
+  evaluate_cost cost = {0};
   if (o.protocol >= 0 && o.protocol < ALIBI_PROTOCOL_COUNT && o.window > 0 && count >= 2 &&
-      protocols[o.protocol].make(&o, count, &p, NULL) == ALIBI_OK)
-    inputs = (double)p.inputs;
+      make_plan(&o, count, &p, NULL) == ALIBI_OK)
+    cost = (evaluate_cost){.inputs = (int64_t)p.inputs, .targets = (int64_t)p.targets};
   plan_free(&p);
-  return inputs;
+  return cost;
 }

@@ -8,6 +8,8 @@
 
 #include "alibi/tokenizer.h"
 #include "base/memory.h"
+#include "evaluate/cost.h"
+#include "study/schedule.h"
 #include "train/dataset.h"
 
 static int64_t longest_training(const study_plan *plan)
@@ -39,6 +41,7 @@ static status describe(const study_request *request, study_plan *plan, const dat
 {
   char sentence[1024], held[256];
   const double MEGA = 1e-6;
+  alibi_evaluate_options longest = schedule_cell(plan, ALIBI_NONOVERLAPPING, study_plan_longest(plan), "");
   if (request->valid)
     snprintf(held, sizeof held, "tested on %.100s (%.2f MB)", request->valid, (double)data->valid_bytes * MEGA);
   else
@@ -46,15 +49,12 @@ static status describe(const study_request *request, study_plan *plan, const dat
              (double)data->valid_bytes * MEGA);
   snprintf(sentence, sizeof sentence,
            "%.200s%s: %.2f MB to train on, %s; %s, %lld tokens; %.3f bytes a token; %lld tokens to train on, %lld "
-           "to test on "
-           "(sliding and nonoverlapping read the first %lld of these%s)",
+           "to test on (sliding and nonoverlapping read the first %lld of these)",
            request->texts[0], request->text_count > 1 ? " and others" : "", (double)data->train_bytes * MEGA, held,
            plan->settings.bytes ? "bytes" : "byte-level BPE", (long long)plan->entries[0].model.vocabulary,
            (double)data->train_bytes / (double)(plan->train_tokens ? plan->train_tokens : 1),
            (long long)plan->train_tokens, (long long)plan->valid_tokens,
-           (long long)(plan->settings.max_targets < plan->valid_tokens ? plan->settings.max_targets + 1
-                                                                       : plan->valid_tokens),
-           plan->settings.max_targets < study_plan_longest(plan) ? ", or as many as a longer window" : "");
+           (long long)evaluate_cost_of(&longest, (size_t)plan->valid_tokens).targets + 1);
   free(plan->text);
   plan->text = strdup(sentence);
   return plan->text ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the plan");

@@ -16,7 +16,6 @@ alibi_evaluate_options schedule_cell(const study_plan *plan, int protocol, int64
   o.shortest = plan->lengths[0];
   o.longest = study_plan_longest(plan);
   o.max_targets = protocol == ALIBI_FIXED_TARGET ? plan->settings.fixed_targets : plan->settings.max_targets;
-  if (protocol != ALIBI_FIXED_TARGET && o.max_targets < length) o.max_targets = length; /* else it is never read */
   o.extend = *extend ? extend : NULL;
   return o;
 }
@@ -38,7 +37,7 @@ static double evaluation_seconds(const study_plan *plan, const study_entry *e)
       for (size_t x = 0; x < plan->extension_count; x++)
         curves += schedule_extends(e, plan->extensions[x], plan->lengths[l]);
       alibi_evaluate_options o = schedule_cell(plan, study_protocol(plan->protocols[p]), plan->lengths[l], "");
-      seconds += curves * evaluate_input_tokens(&o, (size_t)plan->valid_tokens) * plan->evaluate_seconds[l];
+      seconds += curves * (double)evaluate_cost_of(&o, (size_t)plan->valid_tokens).inputs * plan->evaluate_seconds[l];
     }
   return seconds;
 }

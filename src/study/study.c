@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "evaluate/cost.h"
 #include "model/config.h"
 #include "study/answer.h"
 #include "study/corpus.h"
@@ -195,13 +196,28 @@ done:
   return result;
 }
 
-/* A result that cannot be read is made again. */
+/* Were its cells scored on the tokens that the plan asks for?  Other versions may have chosen others. */
+static status check_cells(const study_plan *plan, const method_result *m, const char *path, alibi_error *error)
+{
+  for (size_t i = 0; i < m->curve_count; i++)
+    for (size_t k = 0; k < m->curves[i].count; k++) {
+      const curve_point *p = &m->curves[i].points[k];
+      alibi_evaluate_options o = schedule_cell(plan, study_protocol(m->curves[i].protocol), p->length, "");
+      int64_t expected = evaluate_cost_of(&o, (size_t)plan->valid_tokens).targets;
+      if (!p->error[0] && p->tokens != expected)
+        return fail(error, ALIBI_BAD_INPUT, "%s: %s at %lld: expected %lld scored tokens, found %lld", path,
+                    m->curves[i].protocol, (long long)p->length, (long long)expected, (long long)p->tokens);
+    }
+  return ALIBI_OK;
+}
+
+/* A result that cannot be read, or was scored on other tokens, is made again. */
 static status check_done(study *s, size_t entry, const char *path)
 {
   method_result m = {0};
   alibi_error why = {0};
   char sentence[1200];
-  s->done[entry] = read_result(s, entry, &m, &why) == ALIBI_OK;
+  s->done[entry] = read_result(s, entry, &m, &why) == ALIBI_OK && check_cells(s->plan, &m, path, &why) == ALIBI_OK;
   method_result_free(&m);
   if (s->done[entry]) return ALIBI_OK;
   remove(path);

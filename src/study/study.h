@@ -17,7 +17,7 @@ typedef struct study_settings {
   int64_t vocabulary;    /* of the BPE otherwise */
   double held_out;       /* share at the end of each text */
   double minutes;        /* plan the steps from a short measurement; 0: train.steps */
-  int64_t max_targets;   /* scored tokens a cell, nonoverlapping and sliding; at least a whole window */
+  int64_t max_targets;   /* scored tokens a cell, nonoverlapping and sliding; at least the longest window */
   int64_t fixed_targets; /* the same, fixed-target: a window scores few, so these cost most */
   int64_t rival_length;  /* 0: no rival */
   int64_t jobs;          /* methods trained side by side; 0: one per processor */

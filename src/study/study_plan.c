@@ -27,7 +27,7 @@ static const field fields[] = {
     {"minutes", FIELD_REAL, AT(minutes), 0, 1e6, 0, NULL, NULL,
      "plan the steps so that the study takes so long; 0: --steps"},
     {"max_targets", FIELD_INTEGER, AT(max_targets), 16, 1e12, 8192, NULL, NULL,
-     "scored tokens a cell at most, nonoverlapping and sliding, but a whole window where that is more"},
+     "scored tokens a cell at most, nonoverlapping and sliding, or as many as the longest test length"},
     {"fixed_targets", FIELD_INTEGER, AT(fixed_targets), 16, 1e12, 4096, NULL, NULL,
      "scored tokens a cell at most, fixed-target: a window scores few, so these cost most"},
     {"rival_length", FIELD_INTEGER, AT(rival_length), 0, 1 << 24, 0, NULL, NULL,

@@ -395,6 +395,15 @@ static void test_limits_of_targets(void **state)
   assert_true(limited.nll == cut.nll);
   o.max_targets = INT64_C(1) << 50;
   assert_int_equal(evaluate(model, 200, NULL, &o).tokens, 199);
+  for (int protocol = ALIBI_NONOVERLAPPING; protocol <= ALIBI_SLIDING; protocol++)
+    for (int64_t window = 16; window <= 256; window *= 4) { /* one text at every window of a sweep */
+      o = with(protocol, window, 0);
+      o.max_targets = 100;
+      assert_int_equal(evaluate(model, TEXT, NULL, &o).tokens, window < 100 ? 100 : window);
+      o.longest = 300; /* a text that cannot fill it is read as far as it goes */
+      assert_int_equal(evaluate(model, TEXT, NULL, &o).tokens, 300);
+      assert_int_equal(evaluate(model, 290, NULL, &o).tokens, 289);
+    }
   o = with(ALIBI_FIXED_TARGET, 32, 0);
   o.shortest = 16;
   o.longest = 64;
@@ -448,7 +457,8 @@ static void test_refusals(void **state)
   alibi_evaluate_options o = with(ALIBI_SLIDING, 8, 0);
   refuse(model, 0, &o, "too short: expected at least 2 tokens, since the first is never scored, found 0");
   refuse(model, 1, &o, "found 1");
-  assert_int_equal(evaluate(model, 2, NULL, &o).tokens, 1);
+  refuse(model, 2, &o, "not measured: the text has 2 tokens, 9 are needed");
+  assert_int_equal(evaluate(model, 9, NULL, &o).tokens, 8);
   o.stride = 9;
   refuse(model, 50, &o, "stride: expected at most the window of 8 tokens, found 9");
   o = with(ALIBI_SLIDING, 17, 0);
@@ -460,10 +470,10 @@ static void test_refusals(void **state)
   o = with(-1, 8, 0);
   refuse(model, 50, &o, "protocol: expected");
   o = with(ALIBI_FIXED_TARGET, 8, 0);
-  refuse(model, 8, &o, "fixed-target windows of 8 tokens need 9, found 8");
+  refuse(model, 8, &o, "not measured: the text has 8 tokens, 9 are needed");
   assert_int_equal(evaluate(model, 9, NULL, &o).tokens, 2);
   o.longest = 16;
-  refuse(model, 16, &o, "fixed-target windows of 16 tokens need 17, found 16");
+  refuse(model, 16, &o, "not measured: the text has 16 tokens, 17 are needed");
   o.longest = 7;
   refuse(model, 50, &o, "to the longest, 7, found 8");
   o.longest = 0, o.shortest = 9;

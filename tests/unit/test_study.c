@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "evaluate/cost.h"
 #include "position/position.h"
 #include "study/answer.h"
 #include "study/schedule.h"
@@ -232,16 +233,20 @@ static void sentences_name_options(void **unused)
   refuses(q, "--batch-tokens: expected a multiple of the training length of 100 tokens");
 }
 
-/* A window that is longer than max_targets is read all the same, once. */
+/* Where a window is longer than max_targets all lengths read as many tokens as it. */
 static void every_length_is_read(void **unused)
 {
   (void)unused;
   static study_plan plan;
   plan = (study_plan){.length_count = 2, .lengths = {64, 256}, .settings = {.max_targets = 100, .fixed_targets = 100}};
-  assert_int_equal(schedule_cell(&plan, ALIBI_SLIDING, 64, "").max_targets, 100);
-  assert_int_equal(schedule_cell(&plan, ALIBI_SLIDING, 256, "").max_targets, 256);
-  assert_int_equal(schedule_cell(&plan, ALIBI_NONOVERLAPPING, 256, "").max_targets, 256);
-  assert_int_equal(schedule_cell(&plan, ALIBI_FIXED_TARGET, 256, "").max_targets, 100);
+  for (size_t i = 0; i < plan.length_count; i++) {
+    alibi_evaluate_options sliding = schedule_cell(&plan, ALIBI_SLIDING, plan.lengths[i], "");
+    alibi_evaluate_options apart = schedule_cell(&plan, ALIBI_NONOVERLAPPING, plan.lengths[i], "");
+    alibi_evaluate_options fixed = schedule_cell(&plan, ALIBI_FIXED_TARGET, plan.lengths[i], "");
+    assert_int_equal(evaluate_cost_of(&sliding, 10000).targets, 256);
+    assert_int_equal(evaluate_cost_of(&apart, 10000).targets, 256);
+    assert_int_equal(evaluate_cost_of(&fixed, 10000).targets, 96);
+  }
 }
 
 static void the_next_command_is_whole(void **unused)
