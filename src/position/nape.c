@@ -23,14 +23,15 @@ static const field fields[] = {
      .minimum = 0,
      .maximum = MOST_FLAT,
      .initial = 0.5,
-     .help = "share of the heads that have slope 0; 0: none, as alibi"},
+     .help = "share of the heads that have slope 0; 0: none, as alibi (so is 0.5 of one head)"},
 };
 
 static status check(const position_shape *shape, const void *options, alibi_error *error)
 {
   status result = ALIBI_OK;
   TRY(slope_check_heads("nape", shape, error));
-  TRY(share_check("nape", ((const nape_options *)options)->share, MOST_FLAT, shape->heads, "heads", error));
+  TRY(share_check("nape", (field_table)FIELD_TABLE(fields), ((const nape_options *)options)->share, shape->heads, "heads",
+                  error));
 done:
   return result;
 }

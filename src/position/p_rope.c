@@ -18,13 +18,13 @@ static const field fields[] = {
      .minimum = 0,
      .maximum = 1,
      .initial = 0.75,
-     .help = "share of the frequencies, highest first, that turn; 1: as rope, 0: as none"},
+     .help = "share of the frequencies, highest first, that turn; 1: as rope, 0: as none (so is 0.75 of one)"},
 };
 
 static status check(const position_shape *shape, const void *options, alibi_error *error)
 {
   const p_rope_options *own = options;
-  return rope_check_share("p-rope", shape, &own->rope, own->share, error);
+  return rope_check_share("p-rope", (field_table)FIELD_TABLE(fields), shape, &own->rope, own->share, error);
 }
 
 static void layout(const position_request *request, position_plan *plan, arena *a)

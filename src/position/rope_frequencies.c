@@ -25,12 +25,12 @@ status rope_check(const char *method, const position_shape *shape, const rope_se
   return ALIBI_OK;
 }
 
-status rope_check_share(const char *method, const position_shape *shape, const rope_settings *settings, double share,
-                        alibi_error *error)
+status rope_check_share(const char *method, field_table fields, const position_shape *shape,
+                        const rope_settings *settings, double share, alibi_error *error)
 {
   status result = ALIBI_OK;
   TRY(rope_check(method, shape, settings, error));
-  TRY(share_check(method, share, 1, rope_rotary(shape, settings) / 2, "frequencies", error));
+  TRY(share_check(method, fields, share, rope_rotary(shape, settings) / 2, "frequencies", error));
 done:
   return result;
 }

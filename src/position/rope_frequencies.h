@@ -39,9 +39,9 @@ extern const char *const rope_layouts[];
 size_t rope_rotary(const position_shape *shape, const rope_settings *settings);
 /* Is r even and in range?  `method` names the method in the sentence. */
 status rope_check(const char *method, const position_shape *shape, const rope_settings *settings, alibi_error *error);
-/* And is there a frequency in the share of them that turns, if it is not 0? */
-status rope_check_share(const char *method, const position_shape *shape, const rope_settings *settings, double share,
-                        alibi_error *error);
+/* And does the share of the frequencies that turn make one, where it must?  fields: those of the method (share.h) */
+status rope_check_share(const char *method, field_table fields, const position_shape *shape,
+                        const rope_settings *settings, double share, alibi_error *error);
 
 /* w[r/2], changed by the request's extension if there is one; returns the factor on cos and sin.  kept: the share of the
  * frequencies, highest first, that turn at all; the rest are 0. */

@@ -27,7 +27,7 @@ static const field fields[] = {
      .minimum = 0,
      .maximum = 1,
      .initial = 0.5,
-     .help = "share of the frequencies, highest first, that turn; 0: none"},
+     .help = "share of the frequencies, highest first, that turn; 0: none (so is 0.5 of one)"},
     {.name = "tau",
      .kind = FIELD_REAL,
      .offset = offsetof(scale_invariant_options, tau),
@@ -40,7 +40,7 @@ static const field fields[] = {
 static status check(const position_shape *shape, const void *options, alibi_error *error)
 {
   const scale_invariant_options *own = options;
-  return rope_check_share("scale-invariant", shape, &own->rope, own->share, error);
+  return rope_check_share("scale-invariant", (field_table)FIELD_TABLE(fields), shape, &own->rope, own->share, error);
 }
 
 /* ln(t/tau + 1). */

@@ -2,7 +2,8 @@
  * last step, so that powers of two come out exact.  (The formula stands here a second time, as its authors put it: what the tables of
  * methods are held against must not be what filled them.) */
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "alibi/attention.h"
 #include "base/error.h"
@@ -62,58 +63,40 @@ status slope_check_heads(const char *method, const position_shape *shape, alibi_
   return ALIBI_OK;
 }
 
-static const char *past_blanks(const char *text)
-{
-  return text + strspn(text, " ");
-}
-
-/* Reads one number and what parts it from the next; NULL where there is none. */
-static const char *read_one(const char *text, double *slope)
-{
-  char item[LIST_ITEM_SIZE];
-  size_t size = strcspn(text, ", ");
-  if (size >= sizeof item) return NULL;
-  memcpy(item, text, size);
-  item[size] = '\0';
-  if (!number_read(item, slope)) return NULL;
-  text = past_blanks(text + size);
-  if (*text == '\0') return text;
-  if (*text != ',') return NULL;
-  text = past_blanks(text + 1);
-  return *text ? text : NULL;
-}
-
 status slope_check_list(const char *method, const char *list, size_t heads, alibi_error *error)
 {
+  status result = ALIBI_OK;
   const double MOST = 1e6;
-  size_t count = 0;
-  double largest = 0;
-  for (const char *rest = past_blanks(list); *rest; count++) {
-    double slope;
-    rest = read_one(rest, &slope);
-    if (!rest)
-      return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected numbers with commas between them, found '%.200s'",
-                  method, list);
+  char what[64 + FIELD_TEXT_SIZE], number[LIST_ITEM_SIZE];
+  const char *rest = list, *item;
+  size_t count, size;
+  double slope, largest = 0;
+  snprintf(what, sizeof what, "position method '%s': slopes", method);
+  TRY(list_check(what, list, error));
+  for (count = 0; list_next(&rest, &item, &size); count++) {
+    TRY(list_item(what, item, size, number, error));
+    if (!number_read(number, &slope))
+      RAISE(error, ALIBI_INVALID, "%s: expected numbers with commas between them, found '%s'%s", what, number,
+            slope == 0 ? ", too small to be told from 0" : "");
     if (!(slope >= 0 && slope <= MOST))
-      return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected numbers from 0 to %g, found %g", method,
-                  MOST, slope);
+      RAISE(error, ALIBI_INVALID, "%s: expected numbers from 0 to %g, found %g", what, MOST, slope);
     if (slope > largest) largest = slope;
   }
   if (count != heads)
-    return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected one for each of the %zu heads, found %zu",
-                method, heads, count);
+    RAISE(error, ALIBI_INVALID, "%s: expected one for each of the %zu heads, found %zu", what, heads, count);
   if (!(largest > 0))
-    return fail(error, ALIBI_INVALID, "position method '%s': slopes: expected one above 0, found none (the method is 'none')",
-                method);
-  return ALIBI_OK;
+    RAISE(error, ALIBI_INVALID, "%s: expected one above 0, found none (the method is 'none')", what);
+done:
+  return result;
 }
 
 double slope_from_list(const char *list, size_t head)
 {
-  double slope = 0;
-  list = past_blanks(list);
-  for (size_t h = 0; h <= head && list && *list; h++) list = read_one(list, &slope);
-  return slope;
+  const char *item;
+  size_t size, h = 0;
+  while (list_next(&list, &item, &size))
+    if (h++ == head) return strtod(item, NULL);
+  return 0;
 }
 
 double slope_extended(const position_request *request, position_slope *trained, size_t set, size_t head)

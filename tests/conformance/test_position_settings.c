@@ -94,6 +94,25 @@ static void initial_values_are_modest(void **unused)
   }
 }
 
+/* The settings that nobody typed: small models among those of a study, and saved ones. */
+static void initial_settings_fit_small_models(void **unused)
+{
+  (void)unused;
+  static const struct {
+    size_t heads, head_size;
+  } shapes[] = {{1, HEAD_SIZE}, {1, 2}, {2, 2}, {8, 2}, {HEADS, 2}};
+  for (size_t row = 0; row < position_row_count(); row++)
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+      subject s;
+      subject_open(&s, row, 64); /* with more parameters than the smaller shapes have */
+      s.request.shape.heads = shapes[k].heads;
+      s.request.shape.head_size = shapes[k].head_size;
+      s.request.shape.width = shapes[k].heads * shapes[k].head_size;
+      subject_prepare(&s, subject_at_most(&s, 70));
+      subject_close(&s);
+    }
+}
+
 /* A legal value that is not the initial one. */
 static void change(const field *f, void *object)
 {
@@ -315,6 +334,7 @@ int main(void)
       cmocka_unit_test(limits_are_enforced),
       cmocka_unit_test(absurd_lengths_are_refused),
       cmocka_unit_test(initial_values_are_modest),
+      cmocka_unit_test(initial_settings_fit_small_models),
       cmocka_unit_test(options_survive_text_and_json),
       cmocka_unit_test(unknown_settings_are_refused),
       cmocka_unit_test(options_out_of_range_are_refused),

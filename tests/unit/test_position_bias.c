@@ -243,18 +243,24 @@ static void nape_has_flat_heads_among_the_others(void **unused)
     }
 }
 
-/* A share that no head has would be ALiBi under another name; 0 says so. */
+/* A share that no head has would be ALiBi under another name; 0 says so, and so does a default. */
 static void a_share_of_no_head_is_refused(void **unused)
 {
   (void)unused;
   use("nape", 2);
   set_option("share", "0.2");
-  refused("position method 'nape': share: expected 0, or at least 0.5 for one of 2 heads, found 0.2, which makes none");
+  refused("position method 'nape': share: "
+          "expected 0, or at least 0.5 for one of 2 heads, found 0.2, which makes none");
   use("nape", 3);
   set_option("share", "0.33");
-  refused("position method 'nape': share: expected 0, or at least 0.3333333 for one of 3 heads, found 0.33, which makes none");
+  refused("position method 'nape': share: "
+          "expected 0, or at least 0.3333333 for one of 3 heads, found 0.33, which makes none");
   use("nape", 1);
-  refused("position method 'nape': share: expected 0, since no share up to 0.99 of 1 heads makes one, found 0.5");
+  set_option("share", "0.6");
+  refused("position method 'nape': share: expected 0, since no share up to 0.99 of 1 heads makes one, found 0.6");
+  use("nape", 1);
+  prepare();
+  assert_true(tables.plan.slopes[0] == 0x1p-8f);
   for (size_t heads = 2; heads <= MOST_HEADS; heads++) { /* what the sentence says is enough */
     char text[32];
     size_t flat = 0;
@@ -295,16 +301,28 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
   refused("position method 'alibi': slopes: expected one for each of the 4 heads, found 2");
   set_option("slopes", "0.5,0.25,0.125,0.1,0.1");
   refused("position method 'alibi': slopes: expected one for each of the 4 heads, found 5");
-  set_option("slopes", "0.5,0.25,steep,0.1");
-  refused("position method 'alibi': slopes: expected numbers with commas between them, found '0.5,0.25,steep,0.1'");
-  static const char *const bad[] = {"0.5;0.25,0.1,0.1", "0.5 0.25 0.1 0.1", "0.5,0.25,0.1,0.1,", ",1,1,1,1", ",",
-                                    "0.5,nan,0.1,0.1",  "0.5,inf,0.1,0.1",  "0.5,0x10,0.1,0.1",
-                                    "0.5,1e999,0.1,0.1", "0.5,1e-400,0.1,0.1"};
+  static const struct {
+    const char *list, *found;
+  } bad[] = {
+      {"0.5,0.25,steep,0.1", "expected numbers with commas between them, found 'steep'"},
+      {"0.5;0.25,0.1,0.1", "expected numbers with commas between them, found '0.5;0.25'"},
+      {"0.5 0.25 0.1 0.1", "expected numbers with commas between them, found '0.5 0.25 0.1 0.1'"},
+      {"0.5,\t0.25,0.1,0.1", "expected numbers with commas between them, found '\t0.25'"},
+      {"0.5,0.25,0.1\n,0.1", "expected numbers with commas between them, found '0.1\n'"},
+      {"0.5,nan,0.1,0.1", "expected numbers with commas between them, found 'nan'"},
+      {"0.5,inf,0.1,0.1", "expected numbers with commas between them, found 'inf'"},
+      {"0.5,0x10,0.1,0.1", "expected numbers with commas between them, found '0x10'"},
+      {"0.5,1e999,0.1,0.1", "expected numbers with commas between them, found '1e999'"},
+      {"0.5,1e-400,0.1,0.1", "expected numbers with commas between them, found '1e-400', too small to be told from 0"},
+      {"0.5,0.25,0.1,0.1,", "item 5 of '0.5,0.25,0.1,0.1,' is empty"},
+      {"0.5,0.25, ,0.1,0.1", "item 3 of '0.5,0.25, ,0.1,0.1' is empty"},
+      {",1,1,1,1", "item 1 of ',1,1,1,1' is empty"},
+      {" ", "item 1 of ' ' is empty"},
+  };
   for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
     char sentence[256];
-    set_option("slopes", bad[k]);
-    snprintf(sentence, sizeof sentence,
-             "position method 'alibi': slopes: expected numbers with commas between them, found '%s'", bad[k]);
+    set_option("slopes", bad[k].list);
+    snprintf(sentence, sizeof sentence, "position method 'alibi': slopes: %s", bad[k].found);
     refused(sentence);
   }
   static const char *const outside[] = {"0.5,-1,0.1,0.1", "0.5,2e6,0.1,0.1"};

@@ -389,11 +389,14 @@ static void a_share_of_no_frequency_is_refused(void **unused)
     prepare();
     for (size_t i = 0; i < 64 * 8; i++) assert_true(tables.plan.cosine[i] == 1 && tables.plan.sine[i] == 0);
     set_option("fraction", "0.125"); /* one pair */
-    set_option("share", "0.5");
+    set_option("share", "0.6");
     snprintf(sentence, sizeof sentence,
-             "position method '%s': share: expected 0, or at least 1 for one of 1 frequencies, found 0.5, which makes none",
+             "position method '%s': share: expected 0, or at least 1 for one of 1 frequencies, found 0.6, which makes none",
              names[k]);
     refused(sentence);
+    use_rotary(names[k], 2, 64); /* a default may make none */
+    prepare();
+    for (size_t i = 0; i < 64; i++) assert_true(tables.plan.cosine[i] == 1 && tables.plan.sine[i] == 0);
   }
   use_rotary("p-rope", 16, 64);
   set_option("share", "1");
