@@ -1,8 +1,8 @@
 /* The gradients of the public attention operator, for every option and every pair of options.
  *
  * The analytic gradients of the formula, in double, are held against finite differences of the formula; the
- * library is then held against the analytic ones, number by number, with the slack that fp32 needs.  And: the same
- * bits for any number of threads. */
+ * library is then held against the analytic ones, number by number, with the slack that fp32 needs.  Threads:
+ * test_attention_threads.c. */
 #include "unit/attention_expect.h"
 
 /* ---- the formula against finite differences ---- */
@@ -352,99 +352,6 @@ static void scratch(void **unused)
   call_for_every_pair(call_defaults(), scratch_of_the_caller);
 }
 
-/* ---- threads ---- */
-
-static call *run_on(int threads, const call_options *o)
-{
-  alibi_context *mine = context;
-  call *c = call_new(o);
-  context = call_context(threads);
-  call_forward(c);
-  call_backward(c);
-  alibi_context_free(context);
-  context = mine;
-  return c;
-}
-
-static call *decode_on(int threads, const call_options *o)
-{
-  alibi_context *mine = context;
-  alibi_cache *cache;
-  call *c = call_new(o);
-  context = call_context(threads);
-  call_caches(c, 0, o->keys, &cache);
-  call_decode(c, &cache);
-  alibi_cache_free(cache);
-  alibi_context_free(context);
-  context = mine;
-  return c;
-}
-
-static void expect_same_call(const call *found, const call *expected)
-{
-  size_t pairs = (size_t)(expected->a.queries * expected->options.heads * expected->a.keys);
-  call_same_outputs(found, expected);
-  call_same_gradients(found, call_gradients_of(expected));
-  if (expected->options.bias == ALIBI_BIAS_ROWS)
-    call_same("rows", found->rows.gradient, expected->rows.gradient, pairs * sizeof(float));
-}
-
-static void the_same_bits_on_any_number_of_threads(void **unused)
-{
-  (void)unused;
-  static const int teams[] = {2, 3, 8, 8};
-  static const double slopes[] = {8, 0.5, 0.01, 0};
-  static const int64_t lengths[] = {400, 3, 0, 597};
-  for (int kind = ALIBI_BIAS_NONE; kind <= ALIBI_BIAS_ROWS; kind++)
-    for (int variant = 0; variant < 4; variant++) {
-      call_options o = call_defaults();
-      o.bias = (alibi_bias_kind)kind;
-      o.factor = true;
-      o.slopes = variant == 1 ? slopes + 2 : slopes;
-      o.size = 16;
-      o.heads = variant == 1 ? 1 : 4;
-      o.kv_heads = variant == 2 ? 1 : 0;
-      o.queries = o.keys = 1000;
-      o.tolerance = ALIBI_TOLERANCE;
-      if (variant == 3) {
-        o.sequences = 4;
-        o.query_lengths = o.key_lengths = lengths;
-        o.both_sides = true;
-      }
-      if (kind == ALIBI_BIAS_ROWS && variant != 1) o.queries = o.keys = 500;
-      call *one = run_on(1, &o);
-      for (size_t t = 0; t < sizeof teams / sizeof teams[0]; t++) {
-        snprintf(call_name, sizeof call_name, "bias %d, variant %d, %d threads", kind, variant, teams[t]);
-        expect_same_call(run_on(teams[t], &o), one);
-      }
-      call_free_all();
-    }
-}
-
-static void decoding_has_the_same_bits_on_any_number_of_threads(void **unused)
-{
-  (void)unused;
-  static const int teams[] = {2, 3, 8};
-  static const double slopes[] = {0.01, 8, 0.5, 0};
-  for (int heads = 1; heads <= 4; heads += 3)
-    for (int64_t queries = 1; queries <= 9; queries += 8) {
-      call_options o = call_defaults();
-      o.heads = heads;
-      o.slopes = slopes;
-      o.size = 16;
-      o.queries = queries;
-      o.keys = 1000;
-      o.tolerance = ALIBI_TOLERANCE;
-      call *one = decode_on(1, &o);
-      for (size_t t = 0; t < sizeof teams / sizeof teams[0]; t++) {
-        snprintf(call_name, sizeof call_name, "%d heads, %lld queries, %d threads", heads, (long long)queries,
-                 teams[t]);
-        call_same_outputs(decode_on(teams[t], &o), one);
-      }
-      call_free_all();
-    }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -459,8 +366,6 @@ int main(void)
       cmocka_unit_test(unseen_cells_never_reach_a_gradient),
       cmocka_unit_test(another_document_never_reaches_a_gradient),
       cmocka_unit_test(scratch),
-      cmocka_unit_test(the_same_bits_on_any_number_of_threads),
-      cmocka_unit_test(decoding_has_the_same_bits_on_any_number_of_threads),
   };
   return cmocka_run_group_tests(tests, call_setup, call_teardown);
 }
