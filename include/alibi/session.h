@@ -21,10 +21,10 @@ typedef struct alibi_session_options {
   const char *extend; /* NULL, or an extension of the model's position method, perhaps with settings: "ntk",
                          "yarn:factor=4,beta_fast=16" (`alibi positions NAME`) */
   /* 0: the keys and values of all tokens are kept.  Or of so many at most, on the average of all layers and heads, in
-   * whole blocks of 64, rounded up; at least 384.  For methods whose bias falls by slopes above 0 on every head, or by gates
-   * (alibi, alibi-learned, fox): steep heads need few keys and so leave room to gentle ones.  The capacity may be far larger.  What is dropped is what is least
-   * likely to be asked for; that no query would have asked for it is proved in each call, which fails otherwise.  So
-   * logits are those of a session that keeps all, to the bit.  Memory is taken at once and does not grow with the
+   * whole blocks of 64, rounded up; at least 384.  For methods whose bias falls by slopes above 0 on every head, or by
+   * gates, such as alibi, alibi-learned and fox: steep heads need few keys and so leave room to gentle ones.  The
+   * capacity may be far larger.  What is dropped is what is least likely to be asked for; that no query would have asked
+   * for it is proved in each call, which fails otherwise.  So logits are those of a session that keeps all, to the bit.  Memory is taken at once and does not grow with the
    * text: beside keys and values, 6 bytes for each token kept, head and layer, and for each token of the capacity a
    * quarter of a byte a layer and key-value head. */
   int64_t keep;

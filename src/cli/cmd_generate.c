@@ -33,7 +33,8 @@ static const field generate_fields[] = {
      .kind = FIELD_INTEGER,
      .offset = offsetof(generate_options, keep),
      .maximum = 1 << 30,
-     .help = "keep keys and values of so many tokens at most and the same text, or say why not (alibi, alibi-learned, fox); 0: all"},
+     .help = "keep keys and values of so many tokens at most and the same text, or say why not (for methods such as "
+             "alibi, alibi-learned, fox); 0: all"},
     {.name = "temperature",
      .kind = FIELD_REAL,
      .offset = offsetof(generate_options, temperature),
@@ -129,6 +130,14 @@ done:
   return result;
 }
 
+/* What a session says of its settings, for somebody who typed options. */
+static status typed(status result, alibi_error *error)
+{
+  if (result == ALIBI_INVALID || result == ALIBI_FAILED)
+    field_say_option((field_table)FIELD_TABLE(generate_fields), "", error);
+  return result;
+}
+
 /* Where positions end (learned) and --tokens was not given, as many tokens as there is room for. */
 static status open_session(const command_line *line, generation *g, alibi_error *error)
 {
@@ -140,16 +149,15 @@ static status open_session(const command_line *line, generation *g, alibi_error 
   if (!command_line_given(line, &options, "tokens")) {
     position_shape shape = model_config_position_shape(config);
     extension_choice choice = model_config_extension(config);
-    if (extend && extension_text_read("--extend", config->position, extend, &choice, error) != ALIBI_OK) return ALIBI_INVALID;
+    if (extend && extension_text_read("--extend", config->position, extend, &choice, error) != ALIBI_OK)
+      return ALIBI_INVALID;
     size_t limit = position_method_limit(method, &shape, config->position_options.bytes, choice.extension);
     if (g->id_count < limit && limit - g->id_count < (size_t)g->wanted) g->wanted = (int64_t)(limit - g->id_count);
   }
   session.capacity = (int64_t)g->id_count + g->wanted;
   session.extend = extend;
   session.keep = options.keep;
-  status result = alibi_session_new(g->model, &session, &g->session, error);
-  if (result == ALIBI_INVALID) field_say_option((field_table)FIELD_TABLE(generate_fields), "", error);
-  return result;
+  return typed(alibi_session_new(g->model, &session, &g->session, error), error);
 }
 
 /* Bytes at the end that begin a character of UTF-8 and do not finish it. */
@@ -200,14 +208,14 @@ static status add_tokens(generation *g, alibi_error *error)
   status result = ALIBI_OK;
   int64_t added = 0;
   double began = system_seconds(), fed = began;
-  TRY(alibi_session_feed(g->session, g->ids, g->id_count, error));
+  TRY(typed(alibi_session_feed(g->session, g->ids, g->id_count, error), error));
   fed = system_seconds();
   while (added < g->wanted && !ferror(stdout)) {
     uint32_t token;
     TRY(alibi_sample(alibi_session_logits(g->session), vocabulary, &sampling,
                      (uint64_t)alibi_session_length(g->session), &token, error));
     write_token(g, token);
-    if (++added < g->wanted) TRY(alibi_step(g->model, &g->session, &token, 1, error));
+    if (++added < g->wanted) TRY(typed(alibi_step(g->model, &g->session, &token, 1, error), error));
   }
 done:
   fwrite(g->held, 1, g->held_size, stdout);

@@ -103,7 +103,8 @@ static status blocks_to_keep(const alibi_model *model, int64_t keep, size_t *kep
   if (keep == 0) return ALIBI_OK;
   if (!model->method->decays)
     return fail(error, ALIBI_INVALID,
-                "session: keep %lld: expected a position method whose bias decays, so that keys may be dropped, found '%s'",
+                "session: keep %lld: expected a position method whose bias decays, so that keys may be dropped, "
+                "found '%s'",
                 (long long)keep, model->method->name);
   if (!(context->tolerance > 0) || !context->kernel->proof_sums)
     return fail(error, ALIBI_INVALID,
@@ -116,30 +117,42 @@ static status blocks_to_keep(const alibi_model *model, int64_t keep, size_t *kep
   return ALIBI_OK;
 }
 
-/* Which block may go is told by slopes or gates: a list that a head without a slope reads, or one under a table of distances, never
- * loses any, and the session would fail once it is full. */
-static status check_slopes(const alibi_session *s, int64_t keep, alibi_error *error)
+/* Which block may go is told by slopes or gates: a list that a head without a slope reads, or one under a table of
+ * distances, never loses any, and the session would fail once it is full.  Neither the kind of a bias nor the sign of a
+ * slope depends on the length, so a pass of one token tells, before anything of the capacity is made. */
+static status check_slopes(alibi_model *model, const extension_choice *extension, int64_t keep, alibi_error *error)
 {
-  const model_pass *pass = s->engine->pass;
+  const pass_shape shape = {.rows = 1,
+                            .segments = 1,
+                            .length = 1,
+                            .head_rows = 1,
+                            .extension = extension->extension,
+                            .extension_options = extension->options.bytes};
+  size_t heads = (size_t)model->config.heads;
+  const char *name = model->method->name;
+  model_pass *pass = NULL;
+  status result = ALIBI_OK;
+  if (keep == 0) return ALIBI_OK;
+  TRY(model_pass_new(model, &shape, &pass, error));
   const position_plan *plan = &pass->position.plan;
-  const char *name = s->model->method->name;
-  size_t heads = (size_t)s->model->config.heads;
-  if (keep == 0 || plan->gated) return ALIBI_OK;
+  if (plan->gated) goto done;
   if (plan->bias != BIAS_SLOPE)
-    return fail(error, ALIBI_INVALID,
-                "session: keep %lld: expected a position method whose bias falls by slopes or gates, so that keys may be dropped, "
-                "found '%s'",
-                (long long)keep, name);
+    RAISE(error, ALIBI_INVALID,
+          "session: keep %lld: expected a position method whose bias falls by slopes or gates, so that keys may be "
+          "dropped, found '%s'",
+          (long long)keep, name);
   for (size_t i = 0; i < plan->sets * heads; i++) {
     if (plan->slopes[i] > 0) continue;
     char layer[48] = "";
     if (plan->sets > 1) snprintf(layer, sizeof layer, " of layer %zu", i / heads);
-    return fail(error, ALIBI_INVALID,
-                "session: keep %lld: expected a slope above 0 on every head, so that keys may be dropped, found 0 on head %zu%s of "
-                "the position method '%s'",
-                (long long)keep, i % heads, layer, name);
+    RAISE(error, ALIBI_INVALID,
+          "session: keep %lld: expected a slope above 0 on every head, so that keys may be dropped, found %g on head "
+          "%zu%s of the position method '%s'",
+          (long long)keep, (double)plan->slopes[i], i % heads, layer, name);
   }
-  return ALIBI_OK;
+done:
+  model_pass_free(pass);
+  return result;
 }
 
 /* A session without a cache. */
@@ -177,9 +190,9 @@ status alibi_session_new(alibi_model *model, const alibi_session_options *option
   if (options->extend)
     TRY(model_config_read_extension(&model->config, "extend", options->extend, &extension, error));
   TRY(blocks_to_keep(model, options->keep, &kept, error));
+  TRY(check_slopes(model, &extension, options->keep, error));
   size_t capacity = (size_t)(options->capacity ? options->capacity : model->config.train_length);
   TRY(session_begin(model, capacity, &extension, session, error));
-  TRY(check_slopes(*session, options->keep, error));
   (*session)->kept = kept;
   TRY(model_cache_new((*session)->engine->pass, capacity, kept, &(*session)->cache, error));
   return ALIBI_OK;
@@ -237,10 +250,10 @@ status alibi_session_share(alibi_session *from, int64_t length, const alibi_sess
   if (options) TRY(settings_take(options, &own, sizeof own, "alibi_session_options", error));
   TRY(check_share(from, length, &own, error));
   TRY(blocks_to_keep(model, own.keep, &kept, error));
+  TRY(check_slopes(model, &from->engine->extension, own.keep, error));
   if (own.keep == 0) kept = from->kept;
   size_t capacity = own.capacity ? (size_t)own.capacity : from->engine->capacity;
   TRY(session_begin(model, capacity, &from->engine->extension, session, error));
-  TRY(check_slopes(*session, own.keep, error));
   alibi_session *s = *session;
   s->kept = kept;
   TRY(model_cache_share(s->engine->pass, from->cache, (size_t)length, capacity, kept, &s->cache, error));

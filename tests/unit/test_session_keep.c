@@ -469,6 +469,13 @@ static void refuses_heads_that_never_stop(void **unused)
   alibi_session *all = open_session(model, LONG, 0, NULL);
   feed(all, tokens, 70);
   says(try_share(all, 70, 0, 1000, NULL), ALIBI_INVALID, slopes);
+  alibi_session_options huge;
+  alibi_session_options_init(&huge);
+  huge.capacity = INT64_C(1) << 55; /* more than any machine has: keep is looked at before */
+  huge.keep = 1000;
+  alibi_session *none;
+  says(alibi_session_new(model, &huge, &none, &error), ALIBI_INVALID, slopes);
+  says(try_share(all, 70, huge.capacity, 1000, NULL), ALIBI_INVALID, slopes);
   alibi_session_free(all);
   alibi_model_free(model);
   alibi_context_free(context);
