@@ -1,5 +1,5 @@
-/* Absolute positions beyond the trained length: every one of them is the last that was trained.  A plain policy so that a model can
- * be measured where it has no positions at all; no paper recommends it. */
+/* Absolute positions beyond the trained length: every one of them is the last that was trained.  A plain policy so
+ * that a model can be measured where it has no positions at all; no paper recommends it. */
 #include <stddef.h>
 
 #include "position/extension_factor.h"

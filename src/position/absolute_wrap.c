@@ -1,5 +1,5 @@
-/* Absolute positions beyond the trained length: they begin again at 0, so that tokens L apart share one.  A plain policy so that a
- * model can be measured where it has no positions at all; no paper recommends it. */
+/* Absolute positions beyond the trained length: they begin again at 0, so that tokens L apart share one.  A plain
+ * policy so that a model can be measured where it has no positions at all; no paper recommends it. */
 #include <stddef.h>
 
 #include "position/extension_factor.h"

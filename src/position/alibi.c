@@ -1,6 +1,6 @@
 /* ALiBi: a bias of -m_h (i - j) on the scores, one slope per head, the same in every layer, and nothing else.
- * Press, Smith, Lewis, "Train short, test long", ICLR 2022.  The bias is not multiplied by 1/sqrt(d).  Slopes follow a rule, or
- * are the caller's own. */
+ * Press, Smith, Lewis, "Train short, test long", ICLR 2022.  The bias is not multiplied by 1/sqrt(d).  Slopes
+ * follow a rule, or are the caller's own. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-/* ALiBi with slopes divided by max(1, n/L), n the declared length.  For a model as trained that is `linear` with its factor left at
- * 0; in a model that is trained further with it, where that factor becomes a number for every length, this one goes on following
- * the text: up to L its slopes are the first ones, beyond they are divided as far as the text asks.  Al-Khateeb et al., "Position interpolation improves ALiBi extrapolation", 2023. */
+/* ALiBi with slopes divided by max(1, n/L), n the declared length.  For a model as trained that is `linear` with
+ * its factor left at 0; in a model that is trained further with it, where that factor becomes a number for every
+ * length, this one goes on following the text: up to L its slopes are the first ones, beyond they are divided as
+ * far as the text asks.  Al-Khateeb et al., "Position interpolation improves ALiBi extrapolation", 2023. */
 #include <stddef.h>
 
 #include "position/extension_factor.h"

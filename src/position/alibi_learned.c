@@ -1,6 +1,7 @@
-/* ALiBi with learned slopes: a bias of -m (i - j) with an m of its own for each layer and head, which begins at ALiBi's.
- * Press, Smith, Lewis, "Train short, test long", ICLR 2022, who tried it and kept fixed slopes.  The parameter is ln m:
- * a slope stays above 0, and a step of training changes steep and gentle slopes by the same share. */
+/* ALiBi with learned slopes: a bias of -m (i - j) with an m of its own for each layer and head, which begins at
+ * ALiBi's.  Press, Smith, Lewis, "Train short, test long", ICLR 2022, who tried it and kept fixed slopes.  The
+ * parameter is ln m: a slope stays above 0, and a step of training changes steep and gentle slopes by the same
+ * share. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* ALiBi with slopes divided by s: the reach of every head grows as the text does.  The counterpart for slopes of position
- * interpolation (Chen et al., 2023); Al-Khateeb et al., "Position interpolation improves ALiBi extrapolation", 2023. */
+/* ALiBi with slopes divided by s: the reach of every head grows as the text does.  The counterpart for slopes of
+ * position interpolation (Chen et al., 2023); Al-Khateeb et al., "Position interpolation improves ALiBi
+ * extrapolation", 2023. */
 #include <stddef.h>
 
 #include "position/extension_factor.h"

@@ -1,7 +1,7 @@
-/* ALiBi over the logarithm of the distance: a bias of -m_h ln(1 + i - j), not below a floor if one is set.  The kernel is that
- * of Chi, Fan, Ramadge, Rudnicky, "KERPLE: kernelized relative positional embedding for length extrapolation", NeurIPS
- * 2022, with ALiBi's slopes in the place of what is learned there.  A power of the distance is not enough to prove far keys
- * invisible, so nothing is skipped. */
+/* ALiBi over the logarithm of the distance: a bias of -m_h ln(1 + i - j), not below a floor if one is set.  The
+ * kernel is that of Chi, Fan, Ramadge, Rudnicky, "KERPLE: kernelized relative positional embedding for length
+ * extrapolation", NeurIPS 2022, with ALiBi's slopes in the place of what is learned there.  A power of the
+ * distance is not enough to prove far keys invisible, so nothing is skipped. */
 #include <math.h>
 #include <stddef.h>
 

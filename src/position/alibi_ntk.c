@@ -1,5 +1,6 @@
-/* ALiBi with slopes that stretch as NTK-aware scaling stretches frequencies: the steepest head, which tells near keys apart, stays
- * as it is, the gentlest reaches s times as far, the others between by their rank from the steepest.  After bloc97, 2023. */
+/* ALiBi with slopes that stretch as NTK-aware scaling stretches frequencies: the steepest head, which tells near
+ * keys apart, stays as it is, the gentlest reaches s times as far, the others between by their rank from the
+ * steepest.  After bloc97, 2023. */
 #include <math.h>
 #include <stddef.h>
 

@@ -1,7 +1,8 @@
-/* BAM, a generalised Gaussian prior: a bias of -e^a (i - j + 1e-5)^b with an a and a b of its own for each layer and head, both
- * learned.  Bianchessi, Aguirre, Barros, Kupssinskü, "Bayesian attention mechanism: a probabilistic framework for positional
- * encoding and context length extrapolation", 2025.  It begins as ALiBi: e^a is its slope and b is 1.  The parameter of b is
- * an x with b = 2 sigmoid(x), so that the bias falls (b > 0) and is at most a Gaussian (b < 2). */
+/* BAM, a generalised Gaussian prior: a bias of -e^a (i - j + 1e-5)^b with an a and a b of its own for each layer
+ * and head, both learned.  Bianchessi, Aguirre, Barros, Kupssinskü, "Bayesian attention mechanism: a probabilistic
+ * framework for positional encoding and context length extrapolation", 2025.  It begins as ALiBi: e^a is its slope
+ * and b is 1.  The parameter of b is an x with b = 2 sigmoid(x), so that the bias falls (b > 0) and is at most a
+ * Gaussian (b < 2). */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ static status check(const position_shape *shape, const void *options, alibi_erro
 static size_t parameters(const position_shape *shape, const void *options, position_parameter *list)
 {
   (void)options;
-  list[SCALE] = list[EXPONENT] = (position_parameter){.rows = shape->layers, .columns = shape->heads, .decay = false};
+  list[SCALE] = list[EXPONENT] =
+      (position_parameter){.rows = shape->layers, .columns = shape->heads, .decay = false};
   snprintf(list[SCALE].name, sizeof list[SCALE].name, "position.log_scale");
   snprintf(list[EXPONENT].name, sizeof list[EXPONENT].name, "position.exponent_raw");
   return BAM_PARAMETERS;
@@ -47,7 +49,8 @@ static float initial(const position_shape *shape, const void *options, size_t wh
 /* e^a and b of a layer and head. */
 static distance_numbers numbers(const position_request *request, size_t row)
 {
-  return (distance_numbers){{exp(request->parameters[SCALE][row]), 2 * sigmoid(request->parameters[EXPONENT][row])}};
+  return (distance_numbers){
+      {exp(request->parameters[SCALE][row]), 2 * sigmoid(request->parameters[EXPONENT][row])}};
 }
 
 static double bias_at(distance_numbers c, double t)

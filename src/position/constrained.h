@@ -1,6 +1,6 @@
-/* position/constrained.h - parameters that must stay in a range: the model stores x without a range, and the method uses a
- * smooth function of it; the name of such a parameter ends in "_raw".  AdamW moves x by about the learning rate a step whatever
- * the gradient, so no value sticks at an end, as it does where a step is cut off. */
+/* position/constrained.h - parameters that must stay in a range: the model stores x without a range, and the
+ * method uses a smooth function of it; the name of such a parameter ends in "_raw".  AdamW moves x by about the
+ * learning rate a step whatever the gradient, so no value sticks at an end, as it does where a step is cut off. */
 #ifndef POSITION_CONSTRAINED_H
 #define POSITION_CONSTRAINED_H
 

@@ -1,6 +1,6 @@
-/* position/distance_table.h - what the methods share whose bias follows from the distance alone: a table with a row for each head,
- * where a distance lies in it, and the loops of those whose rows are curves of one shape.  Rows are reversed, so that the kernel reads
- * them in the order of the keys. */
+/* position/distance_table.h - what the methods share whose bias follows from the distance alone: a table with a
+ * row for each head, where a distance lies in it, and the loops of those whose rows are curves of one shape.  Rows
+ * are reversed, so that the kernel reads them in the order of the keys. */
 #ifndef POSITION_DISTANCE_TABLE_H
 #define POSITION_DISTANCE_TABLE_H
 
@@ -37,8 +37,8 @@ typedef struct distance_numbers {
 typedef struct distance_curve {
   distance_numbers (*numbers)(const position_request *request, size_t row);
   double (*bias)(distance_numbers c, double t);
-  /* Of methods that learn; number k follows from parameter k, which has an element a row.  Adds g times the derivatives of the bias
-   * by the numbers: */
+  /* Of methods that learn; number k follows from parameter k, which has an element a row.  Adds g times the
+   * derivatives of the bias by the numbers: */
   void (*derive)(distance_numbers c, double t, double g, distance_numbers *sums);
   /* makes of those sums the derivatives by the parameters' elements. */
   distance_numbers (*chain)(const position_request *request, size_t row, distance_numbers sums);
@@ -54,13 +54,15 @@ static inline void distance_fill(const position_request *request, const distance
   }
 }
 
-static inline void distance_backward(const position_request *request, const distance_curve *curve, const position_plan *plan,
-                                     const position_plan_grad *grad, float *const *parameter_grads)
+static inline void distance_backward(const position_request *request, const distance_curve *curve,
+                                     const position_plan *plan, const position_plan_grad *grad,
+                                     float *const *parameter_grads)
 {
   size_t length = request->length;
   for (size_t row = 0; row < plan->sets * request->shape.heads; row++) {
     distance_numbers c = curve->numbers(request, row), sums = {{0}};
-    for (size_t t = 0; t < length; t++) curve->derive(c, (double)t, grad->table[distance_at(length, row, t)], &sums);
+    for (size_t t = 0; t < length; t++)
+      curve->derive(c, (double)t, grad->table[distance_at(length, row, t)], &sums);
     sums = curve->chain(request, row, sums);
     for (size_t k = 0; k < DISTANCE_NUMBERS; k++) parameter_grads[k][row] += (float)sums.x[k];
   }

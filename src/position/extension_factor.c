@@ -1,5 +1,6 @@
-/* The factor s of an extension.  It comes from the length that is declared for a pass or a session, never from how many
- * tokens were read so far: keys in a cache above the first layer were made with the old factor and cannot follow a new one. */
+/* The factor s of an extension.  It comes from the length that is declared for a pass or a session, never from how
+ * many tokens were read so far: keys in a cache above the first layer were made with the old factor and cannot
+ * follow a new one. */
 #include "position/extension_factor.h"
 
 double extension_original(const position_request *request, int64_t original)
@@ -31,7 +32,8 @@ status extension_factor_check(const position_request *request, size_t rotary, al
   (void)rotary;
   double factor = *(const double *)request->extension_options;
   if (factor == 0 || factor >= 1) return ALIBI_OK;
-  return fail(error, ALIBI_INVALID, "position extension '%s': factor: expected at least 1, or 0 (to follow the length), found %.10g",
+  return fail(error, ALIBI_INVALID,
+              "position extension '%s': factor: expected at least 1, or 0 (to follow the length), found %.10g",
               request->extension->name, factor);
 }
 

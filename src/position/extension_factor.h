@@ -1,5 +1,5 @@
-/* position/extension_factor.h - what the extensions share: the factor s by which a text outgrows the training, and the
- * settings that it comes from. */
+/* position/extension_factor.h - what the extensions share: the factor s by which a text outgrows the training, and
+ * the settings that it comes from. */
 #ifndef POSITION_EXTENSION_FACTOR_H
 #define POSITION_EXTENSION_FACTOR_H
 
@@ -39,8 +39,8 @@ double extension_original(const position_request *request, int64_t original);
 /* Positions that were trained, at first or later: rows of an absolute method that mean something. */
 size_t extension_rows(const position_request *request);
 
-/* A configured factor as it is, at every length; else the declared length / the original one.  Never below 1: a short text
- * needs no help. */
+/* A configured factor as it is, at every length; else the declared length / the original one.  Never below 1: a
+ * short text needs no help. */
 double extension_factor(const position_request *request, double configured, int64_t original);
 
 /* The same from extension_factor_options. */

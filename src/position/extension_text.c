@@ -1,5 +1,5 @@
-/* Extensions as text.  Everything wrong is a sentence that names the option, the extension and the setting; what the fields'
- * ranges cannot say is left to the extension's own check, when a plan is made. */
+/* Extensions as text.  Everything wrong is a sentence that names the option, the extension and the setting; what
+ * the fields' ranges cannot say is left to the extension's own check, when a plan is made. */
 #include "position/extension_text.h"
 
 #include <stdio.h>
@@ -31,7 +31,8 @@ static status read_setting(const char *option, extension_choice *choice, char *i
   const field *f = field_find(extension->fields, item);
   if (!f) {
     field_names(extension->fields, names, sizeof names);
-    return fail(error, ALIBI_INVALID, "%s: %s: expected settings from %s, found '%s'", option, extension->name, names, item);
+    return fail(error, ALIBI_INVALID, "%s: %s: expected settings from %s, found '%s'", option, extension->name,
+                names, item);
   }
   snprintf(what, sizeof what, "%.64s: %s: %s", option, extension->name, f->name);
   return field_set_text(f, choice->options.bytes, what, value, error);
@@ -64,11 +65,12 @@ status extension_text_read(const char *option, const char *method, const char *t
   for (const char *at = first ? first + 1 : NULL; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
     size_t length = strcspn(at, ",");
     if (length >= sizeof item)
-      return fail(error, ALIBI_INVALID, "%s: %s: expected settings of at most %zu bytes, found '%.20s...'", option, name,
-                  sizeof item - 1, at);
+      return fail(error, ALIBI_INVALID, "%s: %s: expected settings of at most %zu bytes, found '%.20s...'", option,
+                  name, sizeof item - 1, at);
     snprintf(item, sizeof item, "%.*s", (int)length, at);
     if (stands_before(first + 1, at))
-      return fail(error, ALIBI_INVALID, "%s: %s: '%.*s' stands there twice", option, name, (int)strcspn(item, "="), item);
+      return fail(error, ALIBI_INVALID, "%s: %s: '%.*s' stands there twice", option, name, (int)strcspn(item, "="),
+                  item);
     result = read_setting(option, choice, item, error);
     if (result != ALIBI_OK) return result;
   }

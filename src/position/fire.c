@@ -1,13 +1,14 @@
-/* FIRE: the bias of a head is a small network of one number, the distance on a logarithmic scale as a share of what the
- * query can see: b_h(i, j) = W2_h . relu(w1 x + b1), x = ln(|c| t + 1) / ln(|c| max(i, |L_m L0|) + 1), t = i - j; one network
- * for all layers.  Li et al., "Functional interpolation for relative positions improves long context transformers", ICLR 2024.
- * Parameters: w1, b1, W2, c and L_m; the network's last bias would shift all scores of a row alike, which no softmax sees,
- * and is left out.
+/* FIRE: the bias of a head is a small network of one number, the distance on a logarithmic scale as a share of
+ * what the query can see: b_h(i, j) = W2_h . relu(w1 x + b1), x = ln(|c| t + 1) / ln(|c| max(i, |L_m L0|) + 1),
+ * t = i - j; one network for all layers.  Li et al., "Functional interpolation for relative positions improves
+ * long context transformers", ICLR 2024.  Parameters: w1, b1, W2, c and L_m; the network's last bias would shift
+ * all scores of a row alike, which no softmax sees, and is left out.
  *
- * x lies in [0, 1], and there a head's bias is a chain of at most 33 lines whose kinks all heads share.  Within a row x falls
- * from key to key, so a piece of a row is a few runs, each one line over a table of ln(|c| t + 1): nothing is stored but
- * a row of that table.  For the same reason the gradients of all parameters follow from a few sums for each head and line.
- * Threads bring their pieces of these sums in any order, so they are added as whole numbers, whose sum has no order. */
+ * x lies in [0, 1], and there a head's bias is a chain of at most 33 lines whose kinks all heads share.  Within a
+ * row x falls from key to key, so a piece of a row is a few runs, each one line over a table of ln(|c| t + 1):
+ * nothing is stored but a row of that table.  For the same reason the gradients of all parameters follow from a
+ * few sums for each head and line.  Threads bring their pieces of these sums in any order, so they are added as
+ * whole numbers, whose sum has no order. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -52,7 +53,8 @@ static size_t parameters(const position_shape *shape, const void *options, posit
   return PARAMETERS;
 }
 
-/* Both layers uniform within 1 / sqrt(their inputs): a normal deviate becomes a uniform one by its own distribution. */
+/* Both layers uniform within 1 / sqrt(their inputs): a normal deviate becomes a uniform one by its own
+ * distribution. */
 static float initial(const position_shape *shape, const void *options, size_t which, size_t index, double normal)
 {
   (void)shape, (void)options, (void)index;
@@ -211,8 +213,8 @@ static inline double total_of_lanes(lanes x)
   return ((double)x[0] + (double)x[1]) + ((double)x[2] + (double)x[3]);
 }
 
-/* Of gradients g: their sum, and those with the two tables.  A lane adds at most 16 products before all are joined in
- * double. */
+/* Of gradients g: their sum, and those with the two tables.  A lane adds at most 16 products before all are joined
+ * in double. */
 static inline run_sums sum_run(const float *g, const float *logs, const float *steeps, size_t count)
 {
   lanes flat = {0}, log = {0}, steep = {0};
@@ -417,7 +419,8 @@ static void backward(const position_request *request, const position_plan *plan,
   /* x falls with the threshold m by x |c| / ((|c| m + 1) ln(|c| m + 1)) */
   double fall = f->scale / ((f->scale * f->threshold + 1) * (double)f->threshold_log);
   if (!(fabs(c) < least_scale)) parameter_grads[DISTANCE_SCALE][0] += (float)(c < 0 ? -scale : scale);
-  parameter_grads[THRESHOLD_SCALE][0] -= (float)(threshold * fall * base_threshold(request) * (longer < 0 ? -1 : 1));
+  parameter_grads[THRESHOLD_SCALE][0] -=
+      (float)(threshold * fall * base_threshold(request) * (longer < 0 ? -1 : 1));
   clear(f);
 }
 
@@ -427,10 +430,12 @@ static double bias(const position_request *request, size_t layer, size_t head, s
 {
   (void)layer;
   const float *const *p = request->parameters;
-  double c = fabs((double)p[DISTANCE_SCALE][0]), most = fabs(p[THRESHOLD_SCALE][0] * base_threshold(request)), sum_of_units = 0;
+  double c = fabs((double)p[DISTANCE_SCALE][0]), most = fabs(p[THRESHOLD_SCALE][0] * base_threshold(request)),
+         sum_of_units = 0;
   double x = i == j ? 0 : log1p(c * (double)(i - j)) / log1p(c * fmax((double)i, most));
   for (size_t u = 0; u < UNITS; u++)
-    sum_of_units += p[OUTPUT_WEIGHT][head * UNITS + u] * fmax((double)p[INPUT_WEIGHT][u] * x + p[INPUT_BIAS][u], 0);
+    sum_of_units +=
+        p[OUTPUT_WEIGHT][head * UNITS + u] * fmax((double)p[INPUT_WEIGHT][u] * x + p[INPUT_BIAS][u], 0);
   return sum_of_units;
 }
 

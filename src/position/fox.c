@@ -1,9 +1,9 @@
-/* Forgetting attention: a head keeps of each key the product of the gates that came after it, f = sigmoid(w.x + b) of the
- * layer's normed input x, so the bias is the sum of ln f over the positions j+1 .. i.  Lin, Nikishin, He, Courville,
- * "Forgetting transformer: softmax attention with a forget gate", ICLR 2025.
- * Parameters: w and b of every layer and head, decay on w alone.  Training begins at w = 0 and at the b whose gates are
- * constant, f = exp(-m) for ALiBi's slope m of the head: then the model is ALiBi, to the rounding of b, and what the gates
- * learn is seen against it. */
+/* Forgetting attention: a head keeps of each key the product of the gates that came after it, f = sigmoid(w.x + b)
+ * of the layer's normed input x, so the bias is the sum of ln f over the positions j+1 .. i.  Lin, Nikishin, He,
+ * Courville, "Forgetting transformer: softmax attention with a forget gate", ICLR 2025.
+ * Parameters: w and b of every layer and head, decay on w alone.  Training begins at w = 0 and at the b whose
+ * gates are constant, f = exp(-m) for ALiBi's slope m of the head: then the model is ALiBi, to the rounding of b,
+ * and what the gates learn is seen against it. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>

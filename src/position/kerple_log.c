@@ -1,7 +1,8 @@
-/* KERPLE, logarithmic: a bias of -p_h ln(1 + a_h (i - j)), shared by the layers, both learned and at least 0.01.  Chi, Fan,
- * Ramadge, Rudnicky, "KERPLE: kernelized relative positional embedding for length extrapolation", NeurIPS 2022.  The
- * parameters are x with p = 0.01 + softplus(x), and the same for a; p begins uniform in (0, 2), a in (0, 1).  A weight
- * falls as a power of the distance, which proves no far key invisible: nothing is skipped. */
+/* KERPLE, logarithmic: a bias of -p_h ln(1 + a_h (i - j)), shared by the layers, both learned and at least 0.01.
+ * Chi, Fan, Ramadge, Rudnicky, "KERPLE: kernelized relative positional embedding for length extrapolation",
+ * NeurIPS 2022.  The parameters are x with p = 0.01 + softplus(x), and the same for a; p begins uniform in (0, 2),
+ * a in (0, 1).  A weight falls as a power of the distance, which proves no far key invisible: nothing is
+ * skipped. */
 #include <math.h>
 #include <stdio.h>
 

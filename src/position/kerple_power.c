@@ -1,6 +1,7 @@
-/* KERPLE, power: a bias of -a_h (i - j)^p_h, shared by the layers, both learned, a at least 0.01 and p from 0.01 to 2.  Chi,
- * Fan, Ramadge, Rudnicky, "KERPLE: kernelized relative positional embedding for length extrapolation", NeurIPS 2022.  The
- * parameters are x with a = 0.01 + softplus(x) and p = 0.01 + 1.99 sigmoid(x); a begins uniform in (0, 1), p in (0, 2). */
+/* KERPLE, power: a bias of -a_h (i - j)^p_h, shared by the layers, both learned, a at least 0.01 and p from 0.01
+ * to 2.  Chi, Fan, Ramadge, Rudnicky, "KERPLE: kernelized relative positional embedding for length extrapolation",
+ * NeurIPS 2022.  The parameters are x with a = 0.01 + softplus(x) and p = 0.01 + 1.99 sigmoid(x); a begins uniform
+ * in (0, 1), p in (0, 2). */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* Learned absolute positions: a table of L rows, added to the word embedding.  There is no row for position L, so
- * a longer text cannot be read at all: the limit says so instead of inventing rows (an extension that chooses a row for every
- * position lifts it). */
+ * a longer text cannot be read at all: the limit says so instead of inventing rows (an extension that chooses a
+ * row for every position lifts it). */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -45,7 +45,8 @@ static void fill(const position_request *request, position_plan *plan)
   size_t width = request->shape.width;
   float *table = (float *)plan->embedding;
   for (size_t i = 0; i < request->length; i++)
-    for (size_t c = 0; c < width; c++) table[i * width + c] = request->parameters[0][position_row(request, i) * width + c];
+    for (size_t c = 0; c < width; c++)
+      table[i * width + c] = request->parameters[0][position_row(request, i) * width + c];
 }
 
 static void backward(const position_request *request, const position_plan *plan, const position_plan_grad *grad,

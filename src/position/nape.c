@@ -1,7 +1,8 @@
-/* NAPE: ALiBi on some heads, no position at all on the others, which can find far keys.  Vasylenko, Pitorro, Martins, Treviso,
- * "Long-context generalization with sparse attention", 2025.  Heads without a slope are spread evenly, with half of them
- * every second one: groups of heads that share keys then have both kinds.  The others have the slopes of an ALiBi
- * that has only them, from the steepest on, so the whole range is there.  share 0 is ALiBi. */
+/* NAPE: ALiBi on some heads, no position at all on the others, which can find far keys.  Vasylenko, Pitorro,
+ * Martins, Treviso, "Long-context generalization with sparse attention", 2025.  Heads without a slope are spread
+ * evenly, with half of them every second one: groups of heads that share keys then have both kinds.  The others
+ * have the slopes of an ALiBi that has only them, from the steepest on, so the whole range is there.  share 0 is
+ * ALiBi. */
 #include <stddef.h>
 
 #include "position/position.h"
@@ -30,8 +31,8 @@ static status check(const position_shape *shape, const void *options, alibi_erro
 {
   status result = ALIBI_OK;
   TRY(slope_check_heads("nape", shape, error));
-  TRY(share_check("nape", (field_table)FIELD_TABLE(fields), ((const nape_options *)options)->share, shape->heads, "heads",
-                  error));
+  TRY(share_check("nape", (field_table)FIELD_TABLE(fields), ((const nape_options *)options)->share, shape->heads,
+                  "heads", error));
 done:
   return result;
 }

@@ -1,6 +1,7 @@
 /* p-RoPE: rotary positions whose lowest frequencies do not turn at all: pair p < floor(share r/2) turns by
- * position * base^(-2p/r), the others stand still and carry content alone, at any distance.  Barbero et al., "Round and round we
- * go! What makes rotary positional encodings useful?", ICLR 2025.  share 1 is RoPE, 0 is no position. */
+ * position * base^(-2p/r), the others stand still and carry content alone, at any distance.  Barbero et al.,
+ * "Round and round we go! What makes rotary positional encodings useful?", ICLR 2025.  share 1 is RoPE, 0 is no
+ * position. */
 #include <stddef.h>
 
 #include "position/rope_frequencies.h"

@@ -162,8 +162,9 @@ status position_extension_check(const position_method *method, const position_re
   snprintf(what, sizeof what, "position extension '%s'", extension->name);
   if (!position_extends(extension, method)) {
     names_of_family(extension->family, names, sizeof names);
-    RAISE(error, ALIBI_INVALID, "%s: expected a model with a position method that it extends, one of %s, found '%s'",
-          what, names, method->name);
+    RAISE(error, ALIBI_INVALID,
+          "%s: expected a model with a position method that it extends, one of %s, found '%s'", what, names,
+          method->name);
   }
   if (extension->fields.count > 0 && !request->extension_options)
     RAISE(error, ALIBI_INVALID, "%s: expected its options, found none", what);
@@ -204,9 +205,10 @@ static status check_request(const position_method *method, const position_reques
   size_t limit = position_method_limit(method, shape, request->options, request->extension);
   if (request->length > limit) {
     write_advice(method, advice, sizeof advice);
-    RAISE(error, ALIBI_INVALID, "%s: position %zu does not exist: %s %zu positions (a length of %zu was asked for)%s",
-          what, limit, limit == shape->train_length ? "the model was trained with" : "the method has", limit,
-          request->length, advice);
+    RAISE(error, ALIBI_INVALID,
+          "%s: position %zu does not exist: %s %zu positions (a length of %zu was asked for)%s", what, limit,
+          limit == shape->train_length ? "the model was trained with" : "the method has", limit, request->length,
+          advice);
   }
   TRY(check_parameters(method, request, error));
   if (request->extension) TRY(position_extension_check(method, request, error));

@@ -1,7 +1,8 @@
 /* position/position.h - the seam of position methods: one const row each, one file each.
  *
- * A method may act in three places: on the embedding, on queries and keys (rotation), on the scores (bias).  It fills a `position_plan`, plain tables that the model applies without knowing the method; a
- * method with parameters also carries gradients of the tables back to them.  Each method states its formula once more in plain
+ * A method may act in three places: on the embedding, on queries and keys (rotation), on the scores (bias).  It
+ * fills a `position_plan`, plain tables that the model applies without knowing the method; a method with
+ * parameters also carries gradients of the tables back to them.  Each method states its formula once more in plain
  * double (bias, angle, embedding): the truth that the conformance suite compares with.
  *
  * Notation: query position i, key position j <= i, distance t = i - j, head h, pair p, trained length L. */
@@ -25,7 +26,11 @@ typedef struct position_shape {
 
 struct position_extension;
 
-typedef enum score_scaling_kind { SCORE_SCALING_NONE = 0, SCORE_SCALING_LOG_N, SCORE_SCALING_SSMAX } score_scaling_kind;
+typedef enum score_scaling_kind {
+  SCORE_SCALING_NONE = 0,
+  SCORE_SCALING_LOG_N,
+  SCORE_SCALING_SSMAX
+} score_scaling_kind;
 
 /* Log-n scaling of the scores, a switch beside any method (position/score_scaling.h). */
 typedef struct position_scaling {
@@ -38,7 +43,7 @@ typedef struct position_request {
   position_shape shape;
   const void *options;                            /* the method's own struct */
   const float *parameters[POSITION_MAX_PARAMETERS]; /* values, in the order of the method's list */
-  size_t length;                                  /* positions 0 .. length-1 are needed; also the declared length */
+  size_t length;                                  /* positions 0 .. length-1; also the declared length */
   const struct position_extension *extension;     /* NULL: as trained */
   const void *extension_options;
   size_t extension_length;                        /* L of the extension; 0: that of the shape */
@@ -55,17 +60,18 @@ typedef struct position_plan {
   bool adjacent;              /* pairs are (2p, 2p + 1), else (p, p + rotary/2) */
   const float *cosine, *sine; /* [length, rotary/2] */
   const float *key_cosine, *key_sine; /* of keys; NULL: as queries */
-  /* [row_scale_sets, H, length] multiplies the scaled scores of the query at a position (position/score_scaling.h) */
+  /* [row_scale_sets, H, length] multiplies the scaled scores of the query at a position
+   * (position/score_scaling.h) */
   const float *row_scale;
   size_t row_scale_sets;      /* 1 or L */
   size_t window;              /* keys at i - j < window only; 0: all */
   bias_kind bias;
   const float *slopes;        /* [sets, H] BIAS_SLOPE */
-  /* [sets, H, length] BIAS_DISTANCE, reversed: distance t of head h of the first set at table[(h+1)*length - 1 - t]; factors
-   * multiply the scaled score before the table is added, NULL: 1 */
+  /* [sets, H, length] BIAS_DISTANCE, reversed: distance t of head h of the first set at
+   * table[(h+1)*length - 1 - t]; factors multiply the scaled score before the table is added, NULL: 1 */
   const float *table, *factors;
-  bool gated;                 /* BIAS_KEY: parameters 0 [L H, C] and 1 [L H] map a layer's normed input to logits of gates
-                                 f; the bias is the sum of ln f over j+1 .. i */
+  bool gated; /* BIAS_KEY: parameters 0 [L H, C] and 1 [L H] map a layer's normed input to logits of gates
+                 f; the bias is the sum of ln f over j+1 .. i */
   attention_rows rows;        /* BIAS_ROWS; rows.user is the plan's own; heads and positions as they are */
 } position_plan;
 
@@ -117,9 +123,9 @@ typedef struct position_method {
   double (*embedding)(const position_request *request, size_t position, size_t channel);
 } position_method;
 
-/* A way to evaluate a trained model beyond its length without training.  What it changes follows from request->length, the length
- * declared for a pass or a session, and from its settings.  One row a name and family: those of "rope" change frequencies, of
- * "alibi" slopes, of "absolute" the choice of a row. */
+/* A way to evaluate a trained model beyond its length without training.  What it changes follows from
+ * request->length, the length declared for a pass or a session, and from its settings.  One row a name and family:
+ * those of "rope" change frequencies, of "alibi" slopes, of "absolute" the choice of a row. */
 typedef struct position_extension {
   const char *name;   /* "linear", "ntk", "yarn" */
   const char *title, *formula, *source;
@@ -133,7 +139,8 @@ typedef struct position_extension {
   bool (*follows_length)(const position_request *request);
   /* One of the three.  w_p -> w'_p; returns the factor on cos and sin. */
   double (*frequencies)(const position_request *request, size_t rotary, double base, double *w);
-  /* Multiplies the slope of the head that is the rank-th steepest (0: the steepest) of `count` heads with a slope above 0. */
+  /* Multiplies the slope of the head that is the rank-th steepest (0: the steepest) of `count` heads with a slope
+   * above 0. */
   double (*slope)(const position_request *request, size_t rank, size_t count);
   /* The row of a method's table for a position; a method's limit is then not enforced. */
   size_t (*row)(const position_request *request, size_t position);
@@ -151,7 +158,8 @@ const position_extension *position_extension_at(size_t index);
 /* Of a method's family. */
 const position_extension *position_extension_find(const char *method, const char *name);
 bool position_extends(const position_extension *extension, const position_method *method);
-/* "alibi, sinusoidal, learned, ..." for messages; of the extensions of `method`: "linear, ntk, yarn", "" for none. */
+/* "alibi, sinusoidal, learned, ..." for messages; of the extensions of `method`: "linear, ntk, yarn", ""
+ * for none. */
 void position_method_names(char *text, size_t size);
 void position_extension_names(const char *method, char *text, size_t size);
 /* Find, or say which ones there are.  `option` is how the user knows it: "--position". */
@@ -160,11 +168,14 @@ status position_method_require(const char *option, const char *name, const posit
 status position_extension_require(const char *option, const char *method, const char *name,
                                   const position_extension **extension, alibi_error *error);
 /* The request's extension and its options, by themselves: position_prepare checks them too. */
-status position_extension_check(const position_method *method, const position_request *request, alibi_error *error);
+status position_extension_check(const position_method *method, const position_request *request,
+                                alibi_error *error);
 
-/* For methods, what the request's extension makes of them; as trained without one.  Of an absolute method, the row of its table: */
+/* For methods, what the request's extension makes of them; as trained without one.  Of an absolute method, the row
+ * of its table: */
 size_t position_row(const position_request *request, size_t position);
-/* Of a method with slopes, what multiplies the slope of a head (and its gradient), given the formula of all of them as trained. */
+/* Of a method with slopes, what multiplies the slope of a head (and its gradient), given the formula of all of
+ * them as trained. */
 typedef double position_slope(const position_request *request, size_t set, size_t head);
 double position_slope_factor(const position_request *request, position_slope *slope, size_t set, size_t head);
 

@@ -1,6 +1,6 @@
 /* Rotary positions: channel pairs (p, p + r/2), or neighbours (2p, 2p + 1), of every query and key turn by
- * position * w_p, w_p = base^(-2p/r), so that a score depends on the distance alone.  Su et al., "RoFormer: enhanced
- * transformer with rotary position embedding", 2021.  r: fraction of the head size. */
+ * position * w_p, w_p = base^(-2p/r), so that a score depends on the distance alone.  Su et al., "RoFormer:
+ * enhanced transformer with rotary position embedding", 2021.  r: fraction of the head size. */
 #include <stddef.h>
 
 #include "position/rope_frequencies.h"

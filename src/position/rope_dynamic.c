@@ -1,6 +1,6 @@
-/* Dynamic NTK: the base grows with the declared length n once it passes L: base (f n/L - (f - 1))^(r/(r-2)).  With f = 1 it is
- * NTK-aware scaling by n/L; a larger f stretches more than the text needs.  emozilla, 2023, described by Peng et al., "YaRN", ICLR
- * 2024. */
+/* Dynamic NTK: the base grows with the declared length n once it passes L: base (f n/L - (f - 1))^(r/(r-2)).  With
+ * f = 1 it is NTK-aware scaling by n/L; a larger f stretches more than the text needs.  emozilla, 2023, described
+ * by Peng et al., "YaRN", ICLR 2024. */
 #include <stddef.h>
 
 #include "position/extension_factor.h"

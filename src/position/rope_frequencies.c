@@ -1,6 +1,7 @@
-/* Frequencies and tables of the rotary methods.  Channel pair p of a query or key turns by position * w_p, so that a score
- * depends on the distance alone; phases are taken in double, because a float has no digits left for the angle of a far
- * position.  An extension changes the w_p (and perhaps the length of the turned vectors), nothing else. */
+/* Frequencies and tables of the rotary methods.  Channel pair p of a query or key turns by position * w_p, so that
+ * a score depends on the distance alone; phases are taken in double, because a float has no digits left for the
+ * angle of a far position.  An extension changes the w_p (and perhaps the length of the turned vectors), nothing
+ * else. */
 #include "position/rope_frequencies.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@ size_t rope_rotary(const position_shape *shape, const rope_settings *settings)
   return share_of(settings->fraction, shape->head_size);
 }
 
-status rope_check(const char *method, const position_shape *shape, const rope_settings *settings, alibi_error *error)
+status rope_check(const char *method, const position_shape *shape, const rope_settings *settings,
+                  alibi_error *error)
 {
   size_t rotary = rope_rotary(shape, settings);
   if (rotary < 2 || rotary % 2 != 0 || rotary > 2 * ROPE_PAIRS_MAX)
@@ -81,7 +83,7 @@ void rope_fill(const position_request *request, const rope_settings *settings, d
     }
 }
 
-/* The formula once more, from the settings on; what an extension makes of the frequencies is the extension's own. */
+/* The formula once more, from the settings on; what an extension makes of the frequencies is its own. */
 double rope_angle(const position_request *request, const rope_settings *settings, double kept, size_t pair,
                   size_t position, double *magnitude)
 {

@@ -1,5 +1,5 @@
-/* position/rope_frequencies.h - what the rotary methods share: their settings, the frequencies that an extension may change, and
- * the tables of cosines and sines. */
+/* position/rope_frequencies.h - what the rotary methods share: their settings, the frequencies that an extension
+ * may change, and the tables of cosines and sines. */
 #ifndef POSITION_ROPE_FREQUENCIES_H
 #define POSITION_ROPE_FREQUENCIES_H
 
@@ -38,18 +38,20 @@ extern const char *const rope_layouts[];
 /* r, the channels that turn. */
 size_t rope_rotary(const position_shape *shape, const rope_settings *settings);
 /* Is r even and in range?  `method` names the method in the sentence. */
-status rope_check(const char *method, const position_shape *shape, const rope_settings *settings, alibi_error *error);
-/* And does the share of the frequencies that turn make one, where it must?  fields: those of the method (share.h) */
+status rope_check(const char *method, const position_shape *shape, const rope_settings *settings,
+                  alibi_error *error);
+/* And does the share of the frequencies that turn make one, where it must?  fields: the method's (share.h) */
 status rope_check_share(const char *method, field_table fields, const position_shape *shape,
                         const rope_settings *settings, double share, alibi_error *error);
 
-/* w[r/2], changed by the request's extension if there is one; returns the factor on cos and sin.  kept: the share of the
- * frequencies, highest first, that turn at all; the rest are 0. */
+/* w[r/2], changed by the request's extension if there is one; returns the factor on cos and sin.  kept: the share
+ * of the frequencies, highest first, that turn at all; the rest are 0. */
 double rope_frequencies(const position_request *request, const rope_settings *settings, double kept, double *w);
 
 /* w_p = base^(-2p/r). */
 void rope_powers(double base, size_t rotary, double *w);
-/* The same with a base that makes the longest wavelength s times as long and leaves the shortest: base s^(r/(r-2)). */
+/* The same with a base that makes the longest wavelength s times as long and leaves the shortest:
+ * base s^(r/(r-2)). */
 void rope_stretch(double base, double s, size_t rotary, double *w);
 
 /* The parts of a position_method; keys turn as queries. */

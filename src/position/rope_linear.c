@@ -1,5 +1,5 @@
-/* Position interpolation: positions are squeezed into the trained range by dividing every frequency by s.  Chen et al.,
- * "Extending context window of large language models via positional interpolation", 2023. */
+/* Position interpolation: positions are squeezed into the trained range by dividing every frequency by s.  Chen et
+ * al., "Extending context window of large language models via positional interpolation", 2023. */
 #include <stddef.h>
 
 #include "position/extension_factor.h"

@@ -1,6 +1,6 @@
 /* The scaling of Llama 3.1: wavelengths that fit often into the original length are kept, those longer than
- * it are divided by s, and between the two bounds the share z of the unchanged frequency goes from 0 to 1 with the turns that a pair
- * makes in the original length.  Grattafiori et al., "The Llama 3 herd of models", 2024. */
+ * it are divided by s, and between the two bounds the share z of the unchanged frequency goes from 0 to 1 with the
+ * turns that a pair makes in the original length.  Grattafiori et al., "The Llama 3 herd of models", 2024. */
 #include <math.h>
 #include <stddef.h>
 

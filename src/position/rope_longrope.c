@@ -1,7 +1,8 @@
-/* LongRoPE: every frequency is divided by a factor of its own, found by search for a model, from one of two lists: the short one up
- * to the original length, the long one for a declared length beyond it; cos and sin are multiplied by sqrt(1 + ln s / ln original).
- * Ding et al., "LongRoPE: extending LLM context window beyond 2 million tokens", ICML 2024.  A model that has no lists uses
- * 1 for the short one and NTK-aware scaling for the long one, the start of the search. */
+/* LongRoPE: every frequency is divided by a factor of its own, found by search for a model, from one of two lists:
+ * the short one up to the original length, the long one for a declared length beyond it; cos and sin are
+ * multiplied by sqrt(1 + ln s / ln original).  Ding et al., "LongRoPE: extending LLM context window beyond 2
+ * million tokens", ICML 2024.  A model that has no lists uses 1 for the short one and NTK-aware scaling for the
+ * long one, the start of the search. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -65,7 +66,8 @@ static status check_list(const char *name, const char *text, size_t pairs, alibi
 {
   if (!text[0] || read_list(text, NULL, pairs) > 0) return ALIBI_OK;
   return fail(error, ALIBI_INVALID,
-              "position extension 'longrope': %s: expected 1 to %zu numbers from 0.001 to 1e6 with '/' between them, found '%s'",
+              "position extension 'longrope': %s: expected 1 to %zu numbers from 0.001 to 1e6 with '/' between "
+              "them, found '%s'",
               name, pairs, text);
 }
 

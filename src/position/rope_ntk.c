@@ -1,5 +1,5 @@
-/* NTK-aware scaling: a larger base stretches the longest wavelength by s and leaves the shortest alone.  bloc97, 2023; Peng et
- * al., "YaRN: efficient context window extension of large language models", ICLR 2024. */
+/* NTK-aware scaling: a larger base stretches the longest wavelength by s and leaves the shortest alone.  bloc97,
+ * 2023; Peng et al., "YaRN: efficient context window extension of large language models", ICLR 2024. */
 #include <stddef.h>
 
 #include "position/extension_factor.h"

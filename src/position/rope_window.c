@@ -1,8 +1,9 @@
 /* RoPE with a sliding window: queries and keys turn as in RoPE, and a query sees the keys at i - j < window only.
- * Su et al., "RoFormer", 2021, with the window of Beltagy, Peters, Cohan, "Longformer: the long-document transformer", 2020.
- * With a window no wider than the trained length, the default, no distance is ever new, at any length of text, and nothing farther is
- * seen: the control for methods that do see farther.  ALiBi's gentlest head reaches about 24 ln 2 / m_h keys; a window that wide is
- * asked for by its number, and shows angles that training did not. */
+ * Su et al., "RoFormer", 2021, with the window of Beltagy, Peters, Cohan, "Longformer: the long-document
+ * transformer", 2020.  With a window no wider than the trained length, the default, no distance is ever new, at
+ * any length of text, and nothing farther is seen: the control for methods that do see farther.  ALiBi's
+ * gentlest head reaches about 24 ln 2 / m_h keys; a window that wide is asked for by its number, and shows
+ * angles that training did not. */
 #include <stddef.h>
 
 #include "position/rope_frequencies.h"

@@ -1,6 +1,7 @@
-/* Sandwich: the inner product of two sinusoidal position vectors as a bias, (sum_k cos((i - j) / 10000^(2k/D)) - D/2) scale_h,
- * k = 1 .. D/2, scale_h = H / (8 (h + 1)).  Chi, Fan, Rudnicky, Ramadge, "Dissecting transformer length extrapolation via
- * the lens of receptive field analysis", ACL 2023.  It falls with the distance, but not without end: nothing is skipped. */
+/* Sandwich: the inner product of two sinusoidal position vectors as a bias,
+ * (sum_k cos((i - j) / 10000^(2k/D)) - D/2) scale_h, k = 1 .. D/2, scale_h = H / (8 (h + 1)).  Chi, Fan, Rudnicky,
+ * Ramadge, "Dissecting transformer length extrapolation via the lens of receptive field analysis", ACL 2023.  It
+ * falls with the distance, but not without end: nothing is skipped. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,12 +1,13 @@
-/* Scale-invariant attention: a score at distance t becomes a_t times itself plus b_t, so that tokens 10 to 100, 100 to 1000, ..
- * away keep the same share of the attention however long the text.  Anson, Wang, Aitchison, "Scale-invariant attention", 2025:
+/* Scale-invariant attention: a score at distance t becomes a_t times itself plus b_t, so that tokens 10 to 100,
+ * 100 to 1000, .. away keep the same share of the attention however long the text.  Anson, Wang, Aitchison,
+ * "Scale-invariant attention", 2025:
  *
  *     a_t = sqrt(2 (ln(t/tau + 1) - ln alpha + beta/alpha)),  b_t = -a_t^2 + beta/alpha,  alpha = beta = e^0.5,
  *
- * which is a_t = sqrt(2 ln(t/tau + 1) + 1), b_t = -2 ln(t/tau + 1): near keys are left as they are.  Queries and keys
- * turn as in p-RoPE (Barbero et al., "Round and round we go!", ICLR 2025): only the highest frequencies, for a far key must not
- * depend on angles that training has not met.  All heads and layers alike, no parameters; b_t is a logarithm, so nothing is
- * skipped. */
+ * which is a_t = sqrt(2 ln(t/tau + 1) + 1), b_t = -2 ln(t/tau + 1): near keys are left as they are.  Queries and
+ * keys turn as in p-RoPE (Barbero et al., "Round and round we go!", ICLR 2025): only the highest frequencies, for
+ * a far key must not depend on angles that training has not met.  All heads and layers alike, no parameters; b_t
+ * is a logarithm, so nothing is skipped. */
 #include <math.h>
 #include <stddef.h>
 
@@ -40,7 +41,8 @@ static const field fields[] = {
 static status check(const position_shape *shape, const void *options, alibi_error *error)
 {
   const scale_invariant_options *own = options;
-  return rope_check_share("scale-invariant", (field_table)FIELD_TABLE(fields), shape, &own->rope, own->share, error);
+  return rope_check_share("scale-invariant", (field_table)FIELD_TABLE(fields), shape, &own->rope, own->share,
+                          error);
 }
 
 /* ln(t/tau + 1). */

@@ -1,6 +1,6 @@
 /* ALiBi's slopes: the one place that knows the formula.  Exponents are kept as exact fractions of heads until the
- * last step, so that powers of two come out exact.  (The formula stands here a second time, as its authors put it: what the tables of
- * methods are held against must not be what filled them.) */
+ * last step, so that powers of two come out exact.  (The formula stands here a second time, as its authors put it:
+ * what the tables of methods are held against must not be what filled them.) */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,8 @@ double slope_by_definition(const slope_settings *s, size_t head, size_t heads)
   size_t power = 1;
   if (s->rule == ALIBI_SLOPES_GEOMETRIC) return of_sequence(s->max_bias, heads, head);
   while (2 * power <= heads) power *= 2;
-  return head < power ? of_sequence(s->max_bias, power, head) : of_sequence(s->max_bias, 2 * power, 2 * (head - power));
+  return head < power ? of_sequence(s->max_bias, power, head)
+                      : of_sequence(s->max_bias, 2 * power, 2 * (head - power));
 }
 
 alibi_status alibi_slopes(int heads, double max_bias, alibi_slope_rule rule, double *slopes, alibi_error *error)
@@ -45,10 +46,11 @@ alibi_status alibi_slopes(int heads, double max_bias, alibi_slope_rule rule, dou
   if (heads < 1 || heads > ALIBI_MAX_HEADS)
     return fail(error, ALIBI_INVALID, "slopes: heads: expected 1 to %d, found %d", ALIBI_MAX_HEADS, heads);
   if (!(max_bias > 0 && max_bias <= 100))
-    return fail(error, ALIBI_INVALID, "slopes: maximum bias exponent: expected a number above 0 and at most 100, found %g",
-                max_bias);
+    return fail(error, ALIBI_INVALID,
+                "slopes: maximum bias exponent: expected a number above 0 and at most 100, found %g", max_bias);
   if (rule != ALIBI_SLOPES_INTERLEAVED && rule != ALIBI_SLOPES_GEOMETRIC)
-    return fail(error, ALIBI_INVALID, "slopes: rule: expected 0 (interleaved) or 1 (geometric), found %d", (int)rule);
+    return fail(error, ALIBI_INVALID, "slopes: rule: expected 0 (interleaved) or 1 (geometric), found %d",
+                (int)rule);
   if (!slopes) return fail(error, ALIBI_INVALID, "slopes: expected an array for the result, found NULL");
 
   for (int h = 0; h < heads; h++) slopes[h] = slope_of_head(h, heads, max_bias, rule);
@@ -124,7 +126,8 @@ void slope_fill(const position_request *request, position_slope *trained, positi
     for (size_t h = 0; h < heads; h++) slopes[set * heads + h] = (float)slope_extended(request, trained, set, h);
 }
 
-double slope_bias(const position_request *request, position_slope *formula, size_t layer, size_t head, size_t i, size_t j)
+double slope_bias(const position_request *request, position_slope *formula, size_t layer, size_t head, size_t i,
+                  size_t j)
 {
   return -slope_extended(request, formula, layer, head) * (double)(i - j);
 }

@@ -1,5 +1,5 @@
-/* position/slopes.h - ALiBi's slopes for the methods that use them: one slope at a time, the settings that choose them, lists of
- * slopes that a caller gives as text, and what methods share that have a slope for each head. */
+/* position/slopes.h - ALiBi's slopes for the methods that use them: one slope at a time, the settings that choose
+ * them, lists of slopes that a caller gives as text, and what methods share that have a slope for each head. */
 #ifndef POSITION_SLOPES_H
 #define POSITION_SLOPES_H
 
@@ -18,16 +18,17 @@ typedef struct slope_settings {
 extern const char *const slope_rule_names[]; /* in the order of alibi_slope_rule */
 
 /* Their rows for the table of fields of `type`, which has them as `member`. */
-#define SLOPE_FIELDS(type, member)                                                                           \
-  {.name = "slope_rule",                                                                                     \
-   .kind = FIELD_CHOICE,                                                                                     \
-   .offset = offsetof(type, member) + offsetof(slope_settings, rule),                                        \
-   .initial = ALIBI_SLOPES_INTERLEAVED,                                                                      \
-   .choices = slope_rule_names,                                                                              \
-   .help = "slopes of a number of heads that is no power of two"},                                           \
-  {                                                                                                          \
-    .name = "max_bias", .kind = FIELD_REAL, .offset = offsetof(type, member) + offsetof(slope_settings, max_bias), \
-    .minimum = 0.01, .maximum = 100, .initial = 8, .help = "exponent of the gentlest slope, 2^-max_bias"     \
+#define SLOPE_FIELDS(type, member)                                                                                \
+  {.name = "slope_rule",                                                                                          \
+   .kind = FIELD_CHOICE,                                                                                          \
+   .offset = offsetof(type, member) + offsetof(slope_settings, rule),                                             \
+   .initial = ALIBI_SLOPES_INTERLEAVED,                                                                           \
+   .choices = slope_rule_names,                                                                                   \
+   .help = "slopes of a number of heads that is no power of two"},                                                \
+  {                                                                                                               \
+    .name = "max_bias", .kind = FIELD_REAL,                                                                       \
+    .offset = offsetof(type, member) + offsetof(slope_settings, max_bias), .minimum = 0.01, .maximum = 100,       \
+    .initial = 8, .help = "exponent of the gentlest slope, 2^-max_bias"                                           \
   }
 
 static inline double slope_by_settings(const slope_settings *s, size_t head, size_t heads)
@@ -46,7 +47,7 @@ status slope_check_list(const char *method, const char *list, size_t heads, alib
 /* The slope of one head from a list that was checked. */
 double slope_from_list(const char *list, size_t head);
 
-/* ---- the parts of a position_method that has a slope for each set and head; trained: as without an extension ---- */
+/* ---- parts of a position_method with a slope for each set and head; trained: as without an extension ---- */
 
 double slope_extended(const position_request *request, position_slope *trained, size_t set, size_t head);
 /* The layout where the layers share the slopes, and where each has its own. */
@@ -54,6 +55,7 @@ void slope_layout(const position_request *request, position_plan *plan, arena *a
 void slope_layout_by_layer(const position_request *request, position_plan *plan, arena *a);
 void slope_fill(const position_request *request, position_slope *trained, position_plan *plan);
 /* The formula: of a bias, given that of the slopes. */
-double slope_bias(const position_request *request, position_slope *formula, size_t layer, size_t head, size_t i, size_t j);
+double slope_bias(const position_request *request, position_slope *formula, size_t layer, size_t head, size_t i,
+                  size_t j);
 
 #endif

@@ -101,13 +101,14 @@ static void backward(const position_request *request, const position_plan *plan,
   }
 }
 
-/* Bucket e + k of n begins at e (m/e)^(k/(n - e)): the last one that has begun.  (A bound that is a whole number belongs to its own
- * bucket, whatever the power was rounded to.) */
+/* Bucket e + k of n begins at e (m/e)^(k/(n - e)): the last one that has begun.  (A bound that is a whole number
+ * belongs to its own bucket, whatever the power was rounded to.) */
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
   (void)layer;
   const t5_options *options = request->options;
-  double n = (double)options->buckets, e = floor(n / 2), m = (double)options->max_distance, t = (double)(i - j), bucket;
+  double n = (double)options->buckets, e = floor(n / 2), m = (double)options->max_distance, t = (double)(i - j),
+         bucket;
   if (options->max_distance == 0) {
     m = fmin(128, (double)request->shape.train_length);
     t = fmin(t, m - 1);

@@ -1,11 +1,12 @@
-/* xPos: RoPE whose pairs also fade with the distance, the fast ones first: zeta_p = (2p + 0.4 r) / (1.4 r), queries are multiplied
- * by zeta_p^(pos/B), keys by zeta_p^(-pos/B), so that a score holds zeta_p^((i-j)/B); B: scale_base.  Sun et al., "A
- * length-extrapolatable transformer", ACL 2023.
+/* xPos: RoPE whose pairs also fade with the distance, the fast ones first: zeta_p = (2p + 0.4 r) / (1.4 r),
+ * queries are multiplied by zeta_p^(pos/B), keys by zeta_p^(-pos/B), so that a score holds zeta_p^((i-j)/B);
+ * B: scale_base.  Sun et al., "A length-extrapolatable transformer", ACL 2023.
  *
- * Counted from 0 the factor of a key leaves the range of fp32 (with B = 512 at position 36000).  Positions are therefore counted
- * from a centre C: zeta_p^(+-(pos - C)/B) is the same score, and every factor lies within 2^-100 .. 2^100 up to position 2C,
- * where positions end (with B = 512: 56657 of them).  That leaves 2^27 to the values themselves and to sums of them.  Products
- * of a far query and key that fall below the range are 0, as they should be. */
+ * Counted from 0 the factor of a key leaves the range of fp32 (with B = 512 at position 36000).  Positions are
+ * therefore counted from a centre C: zeta_p^(+-(pos - C)/B) is the same score, and every factor lies within
+ * 2^-100 .. 2^100 up to position 2C, where positions end (with B = 512: 56657 of them).  That leaves 2^27 to the
+ * values themselves and to sums of them.  Products of a far query and key that fall below the range are 0, as they
+ * should be. */
 #include <math.h>
 #include <stddef.h>
 

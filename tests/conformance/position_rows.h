@@ -1,5 +1,5 @@
-/* position_rows.h - what the conformance suite loops over: every position method, then every extension with each method that it
- * extends. */
+/* position_rows.h - what the conformance suite loops over: every position method, then every extension with each
+ * method that it extends. */
 #ifndef CONFORMANCE_POSITION_ROWS_H
 #define CONFORMANCE_POSITION_ROWS_H
 

@@ -1,5 +1,6 @@
-/* position_subject.h - one row of the registries of positions under test: a method, perhaps extended, with its initial
- * settings or others, and parameters that are not zero; and what its plan says of a pair of positions.  Include after cmocka.h. */
+/* position_subject.h - one row of the registries of positions under test: a method, perhaps extended, with its
+ * initial settings or others, and parameters that are not zero; and what its plan says of a pair of positions.
+ * Include after cmocka.h. */
 #ifndef CONFORMANCE_POSITION_SUBJECT_H
 #define CONFORMANCE_POSITION_SUBJECT_H
 
@@ -59,12 +60,15 @@ static inline size_t subject_open_varied(subject *s, size_t row, size_t train_le
   if (extension) field_init(extension->fields, s->extension_options.bytes);
   position_row_name(&pair, s->name, sizeof s->name);
   field_init(s->method->fields, s->options.bytes);
-  s->request = (position_request){
-      .shape = {.layers = LAYERS, .heads = HEADS, .head_size = HEAD_SIZE, .width = WIDTH, .train_length = train_length},
-      .options = s->options.bytes,
-      .extension = extension,
-      .extension_options = extension ? s->extension_options.bytes : NULL,
-      .length = 1};
+  s->request = (position_request){.shape = {.layers = LAYERS,
+                                            .heads = HEADS,
+                                            .head_size = HEAD_SIZE,
+                                            .width = WIDTH,
+                                            .train_length = train_length},
+                                  .options = s->options.bytes,
+                                  .extension = extension,
+                                  .extension_options = extension ? s->extension_options.bytes : NULL,
+                                  .length = 1};
   size_t varied = vary(s->method->fields, s->options.bytes, kind, HEADS, subject_accepts, s);
   if (extension) varied += vary(extension->fields, s->extension_options.bytes, kind, HEADS, subject_accepts, s);
   position_parameter list[POSITION_MAX_PARAMETERS];
@@ -112,7 +116,8 @@ static inline float subject_bias(const position_plan *plan, size_t layer, size_t
 {
   float bias = 0;
   if (plan->bias == BIAS_SLOPE) bias = -plan->slopes[subject_head(plan, layer, h)] * (float)(i - j);
-  if (plan->bias == BIAS_DISTANCE) bias = plan->table[distance_at(plan->length, subject_head(plan, layer, h), i - j)];
+  if (plan->bias == BIAS_DISTANCE)
+    bias = plan->table[distance_at(plan->length, subject_head(plan, layer, h), i - j)];
   if (plan->bias == BIAS_ROWS) plan->rows.bias(plan->rows.user, (int)h, (int64_t)i, (int64_t)j, 1, &bias);
   return bias;
 }
@@ -127,7 +132,8 @@ static inline bool subject_has_bias(const position_plan *plan)
   return plan->bias != BIAS_NONE && !plan->gated;
 }
 
-static inline void assert_close(const subject *s, const char *what, double found, double expected, double tolerance)
+static inline void assert_close(const subject *s, const char *what, double found, double expected,
+                                double tolerance)
 {
   if (!(fabs(found - expected) <= tolerance))
     fail_msg("%s: %s: expected %.17g, found %.17g", s->name, what, expected, found);

@@ -1,5 +1,5 @@
-/* position_vary.h - settings of a position method or an extension that are not the initial ones: each field gets another value
- * where what is checked about the whole allows one. */
+/* position_vary.h - settings of a position method or an extension that are not the initial ones: each field gets
+ * another value where what is checked about the whole allows one. */
 #ifndef CONFORMANCE_POSITION_VARY_H
 #define CONFORMANCE_POSITION_VARY_H
 
@@ -26,13 +26,16 @@ static inline bool vary_value(const field *f, size_t heads, size_t k, char *text
   case FIELD_CHOICE: snprintf(text, size, "%s", f->choices[f->initial == 0]); break;
   case FIELD_TEXT: /* a list of factors, one of slopes */
     snprintf(text, size, "%s", k == 0 ? "1/1.5/2" : "0.5");
-    for (size_t h = 1; k == 1 && h < heads; h++) snprintf(text + strlen(text), size - strlen(text), ",%g", 0.5 / (double)(h + 1));
+    for (size_t h = 1; k == 1 && h < heads; h++)
+      snprintf(text + strlen(text), size - strlen(text), ",%g", 0.5 / (double)(h + 1));
   }
   return true;
 }
 
-/* values: of ALIBI_POSITION_OPTIONS_SIZE bytes; accepts(user) looks at them.  Returns the number of fields that have another value. */
-static inline size_t vary(field_table table, void *values, vary_kind kind, size_t heads, vary_accepts *accepts, void *user)
+/* values: of ALIBI_POSITION_OPTIONS_SIZE bytes; accepts(user) looks at them.  Returns the number of fields that
+ * have another value. */
+static inline size_t vary(field_table table, void *values, vary_kind kind, size_t heads, vary_accepts *accepts,
+                          void *user)
 {
   size_t count = 0;
   for (size_t i = 0; i < table.count && kind != VARY_NOTHING; i++) {

@@ -1,7 +1,8 @@
 /* The gradients of every position method's parameters, for each row of the registry.
  *
- * A sum of everything that a plan says, each number times a coefficient of its own, has the coefficients as the gradient of
- * its tables; `backward` must carry that to the parameters as finite differences of the formulas do, which are in double. */
+ * A sum of everything that a plan says, each number times a coefficient of its own, has the coefficients as the
+ * gradient of its tables; `backward` must carry that to the parameters as finite differences of the formulas do,
+ * which are in double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +41,8 @@ static double sum_of_scores(const subject *s)
   for (size_t row = 0; row < sets_of(s) * HEADS; row++)
     for (size_t t = 0; t < length; t++) {
       size_t i = s->tables.plan.bias == BIAS_ROWS ? length - 1 : t; /* rows: those of one query */
-      sum += coefficient(SCORES, row * length + t) * s->method->bias(&s->request, row / HEADS, row % HEADS, i, i - t);
+      sum +=
+          coefficient(SCORES, row * length + t) * s->method->bias(&s->request, row / HEADS, row % HEADS, i, i - t);
     }
   return sum;
 }

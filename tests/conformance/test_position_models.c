@@ -1,9 +1,10 @@
 /* Whole models with every position method and every extension, for each row of the two registries: the gradient of
- * the loss by each of the method's parameters is that of finite differences; a text read in any pieces and then token by
- * token gives the bits of one pass; a model that is saved and opened is the same, its settings and those of an extension of its
- * own too; a text 64 times as long as those of the training has a finite loss; where a bias decays, keys are left out and the
- * loss is the same; what lies beyond a window is not seen.  Each without and with scores that grow with ln n, and with an
- * extension that follows the length or has a factor.  The models are tiny, with random weights. */
+ * the loss by each of the method's parameters is that of finite differences; a text read in any pieces and then
+ * token by token gives the bits of one pass; a model that is saved and opened is the same, its settings and those
+ * of an extension of its own too; a text 64 times as long as those of the training has a finite loss; where a bias
+ * decays, keys are left out and the loss is the same; what lies beyond a window is not seen.  Each without and
+ * with scores that grow with ln n, and with an extension that follows the length or has a factor.  The models are
+ * tiny, with random weights. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,14 @@
 #include "unit/scratch.h"
 #include "unit/tiny_model.h"
 
-enum { VOCABULARY = 29, TRAIN_LENGTH = 96, STEPS = 64, LONG_TEXT = 450, SHORT_TRAIN_LENGTH = 24, LONGEST = 64 * SHORT_TRAIN_LENGTH };
+enum {
+  VOCABULARY = 29,
+  TRAIN_LENGTH = 96,
+  STEPS = 64,
+  LONG_TEXT = 450,
+  SHORT_TRAIN_LENGTH = 24,
+  LONGEST = 64 * SHORT_TRAIN_LENGTH
+};
 
 static alibi_error error;
 
@@ -39,9 +47,10 @@ typedef struct subject {
   alibi_model *model;
 } subject;
 
-static const char *const variants[] = {"", " kv_heads=2 score_scaling=ssmax", " qk_norm=true kv_heads=1 score_scaling=log-n",
-                                       " layers=1"};
-enum { FACTOR = 1, ONE_LAYER = 3, VARIANTS = 3 }; /* that in which extensions have a factor of 4; that of one test; the others */
+static const char *const variants[] = {"", " kv_heads=2 score_scaling=ssmax",
+                                       " qk_norm=true kv_heads=1 score_scaling=log-n", " layers=1"};
+/* That in which extensions have a factor of 4; that of one test; the others. */
+enum { FACTOR = 1, ONE_LAYER = 3, VARIANTS = 3 };
 
 /* The extension, at first as it is. */
 static void extend(subject *s, bool by_factor)
@@ -101,7 +110,8 @@ static void forward(const subject *s, model_pass *pass, const uint32_t *tokens, 
   if (model_forward(pass, tokens, &segment, 1, &error) != ALIBI_OK) fail_msg("%s: %s", s->name, error.message);
 }
 
-static double loss_of(const subject *s, model_pass *pass, const uint32_t *tokens, const uint32_t *targets, size_t count)
+static double loss_of(const subject *s, model_pass *pass, const uint32_t *tokens, const uint32_t *targets,
+                      size_t count)
 {
   size_t *rows = malloc(count * sizeof *rows);
   float *losses = malloc(count * sizeof *losses);
@@ -141,7 +151,8 @@ static double central(const subject *s, model_pass *pass, const text *t, float *
 }
 
 /* The loss is a sum of fp32 numbers: its differences are good to about 1e-5 / step. */
-static void check_parameter(const subject *s, model_pass *pass, const text *t, const parameter *p, const float *grads)
+static void check_parameter(const subject *s, model_pass *pass, const text *t, const parameter *p,
+                            const float *grads)
 {
   size_t elements = parameter_elements(p);
   double largest = 0;
@@ -158,8 +169,8 @@ static void check_parameter(const subject *s, model_pass *pass, const text *t, c
       tolerance = 2e-3 * largest + 4e-6 / finer;
     }
     if (!(fabs(grads[k] - expected) <= tolerance))
-      fail_msg("%s: %s, element %zu: expected a derivative of %g, found %g (the largest is %g)", s->name, p->name, k,
-               expected, grads[k], largest);
+      fail_msg("%s: %s, element %zu: expected a derivative of %g, found %g (the largest is %g)", s->name, p->name,
+               k, expected, grads[k], largest);
   }
 }
 
@@ -211,7 +222,8 @@ static alibi_session *new_session(const subject *s, size_t capacity)
   alibi_session_options_init(&options);
   options.capacity = (int64_t)capacity;
   options.extend = s->extension ? s->extend : NULL;
-  if (alibi_session_new(s->model, &options, &session, &error) != ALIBI_OK) fail_msg("%s: %s", s->name, error.message);
+  if (alibi_session_new(s->model, &options, &session, &error) != ALIBI_OK)
+    fail_msg("%s: %s", s->name, error.message);
   return session;
 }
 
@@ -228,7 +240,8 @@ static void check_decoding(const subject *s, const uint32_t *tokens, size_t leng
   for (size_t at = 0; at < read; at += piece) feed(s, session, tokens + at, read - at < piece ? read - at : piece);
   for (size_t at = read; at < length; at++) {
     size_t different = tiny_floats_differ(all + (at - 1) * VOCABULARY, alibi_session_logits(session), VOCABULARY);
-    if (different) fail_msg("%s: pieces of %zu: other logits at position %zu than in one pass", s->name, piece, at - 1);
+    if (different)
+      fail_msg("%s: pieces of %zu: other logits at position %zu than in one pass", s->name, piece, at - 1);
     feed(s, session, tokens + at, 1);
   }
   assert_int_equal(
@@ -260,7 +273,8 @@ static void decoding_is_one_pass(void **unused)
 
 /* ---- files ---- */
 
-static void last_logits(const subject *s, const alibi_model *model, const uint32_t *tokens, size_t length, float *logits)
+static void last_logits(const subject *s, const alibi_model *model, const uint32_t *tokens, size_t length,
+                        float *logits)
 {
   subject one = *s;
   one.model = (alibi_model *)model;
@@ -281,15 +295,18 @@ static size_t change_settings(alibi_model_config *config, vary_kind kind)
 {
   const position_extension *extension = position_extension_find(config->position, config->extension);
   size_t heads = (size_t)config->heads;
-  size_t count = vary(model_config_method(config)->fields, config->position_options.bytes, kind, heads, config_is_fit, config);
-  if (extension) count += vary(extension->fields, config->extension_options.bytes, kind, heads, config_is_fit, config);
+  size_t count = vary(model_config_method(config)->fields, config->position_options.bytes, kind, heads,
+                      config_is_fit, config);
+  if (extension)
+    count += vary(extension->fields, config->extension_options.bytes, kind, heads, config_is_fit, config);
   return count;
 }
 
 static void check_same(const subject *s, field_table table, const void *a, const void *b)
 {
   for (size_t i = 0; i < table.count; i++)
-    if (!field_equal(&table.fields[i], a, b)) fail_msg("%s: another %s after saving and opening", s->name, table.fields[i].name);
+    if (!field_equal(&table.fields[i], a, b))
+      fail_msg("%s: another %s after saving and opening", s->name, table.fields[i].name);
 }
 
 static void check_file(const subject *s, const alibi_model *written)
@@ -300,7 +317,8 @@ static void check_file(const subject *s, const alibi_model *written)
   const char *directory = scratch_path("model");
   tiny_tokens(tokens, TRAIN_LENGTH, 6, VOCABULARY);
   if (alibi_model_save(written, directory, &error) != ALIBI_OK) fail_msg("%s: %s", s->name, error.message);
-  if (alibi_model_open(s->context, directory, &read, &error) != ALIBI_OK) fail_msg("%s: %s", s->name, error.message);
+  if (alibi_model_open(s->context, directory, &read, &error) != ALIBI_OK)
+    fail_msg("%s: %s", s->name, error.message);
   const alibi_model_config *a = alibi_model_get_config(written), *b = alibi_model_get_config(read);
   assert_string_equal(a->position, b->position);
   assert_string_equal(a->extension, b->extension);
@@ -308,7 +326,8 @@ static void check_file(const subject *s, const alibi_model *written)
   if (s->extension) check_same(s, s->extension->fields, a->extension_options.bytes, b->extension_options.bytes);
   last_logits(s, written, tokens, TRAIN_LENGTH, expected);
   last_logits(s, read, tokens, TRAIN_LENGTH, found);
-  if (tiny_floats_differ(expected, found, VOCABULARY)) fail_msg("%s: other logits after saving and opening", s->name);
+  if (tiny_floats_differ(expected, found, VOCABULARY))
+    fail_msg("%s: other logits after saving and opening", s->name);
   alibi_model_free(read);
 }
 
@@ -321,7 +340,8 @@ static void what_is_opened_is_what_was_saved(void **unused)
       subject s;
       vary_kind kind = (vary_kind)(n % VARY_KINDS);
       alibi_model *model;
-      if (row >= position_method_count() && n / VARY_KINDS != FACTOR) continue; /* the block is the method's affair */
+      if (row >= position_method_count() && n / VARY_KINDS != FACTOR)
+        continue; /* the block is the method's affair */
       subject_open(&s, row, n / VARY_KINDS, NULL, 1, TRAIN_LENGTH);
       alibi_model_config config = *alibi_model_get_config(s.model);
       if (s.extension && alibi_model_config_set(&config, "extension", s.extend, &error) != ALIBI_OK)
@@ -331,7 +351,8 @@ static void what_is_opened_is_what_was_saved(void **unused)
       if (kind == VARY_NOTHING && !s.extension) {
         check_file(&s, s.model);
       } else if (kind == VARY_NOTHING || changed > 0) {
-        if (alibi_model_new(s.context, &config, 3, &model, &error) != ALIBI_OK) fail_msg("%s: %s", s.name, error.message);
+        if (alibi_model_new(s.context, &config, 3, &model, &error) != ALIBI_OK)
+          fail_msg("%s: %s", s.name, error.message);
         check_file(&s, model);
         alibi_model_free(model);
       }
@@ -393,7 +414,8 @@ static void decaying_methods_skip_and_say_the_same(void **unused)
       model_pass *pass = new_pass(&s, length, true);
       losses[exact] = loss_of(&s, pass, tokens, tokens + 1, length);
       size_t count = left_out(pass);
-      bool may = s.method->decays && !exact, must = may && !s.extension; /* an extension may reach over the whole text */
+      bool may = s.method->decays && !exact,
+           must = may && !s.extension; /* an extension may reach over the whole text */
       if (count > 0 ? !may : must)
         fail_msg("%s: %zu blocks were left out, with a tolerance of %g", s.name, count, s.context->tolerance);
       model_pass_free(pass);
@@ -406,7 +428,8 @@ static void decaying_methods_skip_and_say_the_same(void **unused)
 
 /* ---- windows ---- */
 
-/* Token 0 is another one: the logits of queries that see it are others, those of queries whose window ends before it the same. */
+/* Token 0 is another one: the logits of queries that see it are others, those of queries whose window ends before
+ * it the same. */
 static void what_lies_beyond_a_window_is_not_seen(void **unused)
 {
   (void)unused;
@@ -428,9 +451,11 @@ static void what_lies_beyond_a_window_is_not_seen(void **unused)
       model_pass_free(pass);
     }
     for (size_t r = 0; r < length; r++) {
-      bool differs = tiny_floats_differ(logits[0][r], logits[1][r], VOCABULARY) != 0, beyond = window && r >= window;
+      bool differs = tiny_floats_differ(logits[0][r], logits[1][r], VOCABULARY) != 0,
+           beyond = window && r >= window;
       if (differs ? beyond : r < NEAR || (window && !beyond))
-        fail_msg("%s: query %zu, a window of %zu: token 0 is %s", s.name, r, window, differs ? "seen" : "not seen");
+        fail_msg("%s: query %zu, a window of %zu: token 0 is %s", s.name, r, window,
+                 differs ? "seen" : "not seen");
       hidden += beyond;
     }
     subject_close(&s);

@@ -1,6 +1,6 @@
-/* What can be wrong about a position method or an extension, for each row of the two registries: lengths that do not exist,
- * settings out of range or unknown, parameters that are missing, names.  And settings survive the ways through text and
- * JSON. */
+/* What can be wrong about a position method or an extension, for each row of the two registries: lengths that do
+ * not exist, settings out of range or unknown, parameters that are missing, names.  And settings survive the ways
+ * through text and JSON. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,8 @@ static void initial_values_are_modest(void **unused)
     if (s.parameter_count > 0) s.method->parameters(&s.request.shape, s.request.options, list);
     for (size_t i = 0; i < s.parameter_count; i++) {
       assert_true(strncmp(list[i].name, "position.", 9) == 0);
-      assert_null(field_find(s.method->fields, list[i].name + 9)); /* a setting is another thing than what is learned */
+      /* a setting is another thing than what is learned */
+      assert_null(field_find(s.method->fields, list[i].name + 9));
       for (size_t k = 0; k < s.sizes[i]; k++)
         for (int side = -1; side <= 1; side++)
           assert_true(fabsf(s.method->initial(&s.request.shape, s.request.options, i, k, 5.0 * side)) <= 10);
@@ -254,8 +255,9 @@ static void rows_are_found_by_name(void **unused)
     const position_extension *found = NULL;
     assert_true(position_row_at(row, &pair));
     assert_true(pair.extension->title && pair.extension->formula && pair.extension->source);
-    assert_int_equal(position_extension_require("--extension", pair.method->name, pair.extension->name, &found, &error),
-                     ALIBI_OK);
+    assert_int_equal(
+        position_extension_require("--extension", pair.method->name, pair.extension->name, &found, &error),
+        ALIBI_OK);
     assert_true(found == pair.extension);
   }
   for (size_t i = 0; i < position_extension_count(); i++) { /* none extends nothing */

@@ -1,7 +1,8 @@
 /* What every position method and every extension must keep, for each row of the two registries: the tables are the
- * formula, what is said to be relative is, what is said to decay does, far positions are finite, a longer plan begins as a
- * shorter one, slopes hold to both sides where attention looks to both.  A new row is tested here before it has a test of its own; its gradients in
- * test_position_gradients.c, its settings in test_position_settings.c, whole models with it in test_position_models.c. */
+ * formula, what is said to be relative is, what is said to decay does, far positions are finite, a longer plan
+ * begins as a shorter one, slopes hold to both sides where attention looks to both.  A new row is tested here
+ * before it has a test of its own; its gradients in test_position_gradients.c, its settings in
+ * test_position_settings.c, whole models with it in test_position_models.c. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -22,8 +23,8 @@
 
 /* ---- tables and formulas ---- */
 
-/* What a pair's bias may be off by.  A function of rows computes in float; tables hold a rounded number, slopes make a
- * product of one; a formula may leave a rounding error of its terms where they cancel. */
+/* What a pair's bias may be off by.  A function of rows computes in float; tables hold a rounded number, slopes
+ * make a product of one; a formula may leave a rounding error of its terms where they cancel. */
 static double bias_tolerance(const position_plan *plan, double expected)
 {
   if (plan->bias == BIAS_ROWS) return 2e-5 * (1 + fabs(expected));
@@ -164,7 +165,8 @@ static double score(const position_plan *plan, size_t layer, size_t h, size_t i,
   double sum = 0;
   if (plan->window && i - j >= plan->window) return -INFINITY;
   for (size_t c = 0; c < HEAD_SIZE; c++) sum += turned(plan, 2, h, c, i, false) * turned(plan, 3, h, c, j, true);
-  if (plan->row_scale) sum *= plan->row_scale[(plan->row_scale_sets > 1 ? layer * HEADS + h : h) * plan->length + i];
+  if (plan->row_scale)
+    sum *= plan->row_scale[(plan->row_scale_sets > 1 ? layer * HEADS + h : h) * plan->length + i];
   sum /= sqrt(HEAD_SIZE);
   return sum * subject_factor(plan, layer, h, i, j) + subject_bias(plan, layer, h, i, j);
 }
@@ -224,8 +226,8 @@ static bool falls(const subject *s, size_t layer, size_t h)
   return !flat;
 }
 
-/* A method marked as decaying lets far keys be skipped: on some head its bias falls without end, so that far keys weigh less than
- * a rounding error within reach; on the others it may only be constant. */
+/* A method marked as decaying lets far keys be skipped: on some head its bias falls without end, so that far keys
+ * weigh less than a rounding error within reach; on the others it may only be constant. */
 static void decaying_methods_decay(void **unused)
 {
   (void)unused;

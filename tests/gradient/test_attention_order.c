@@ -1,9 +1,9 @@
-/* What must not depend on who runs first: gradients of tables that distant spans of keys add to, on several threads; and
- * rows beside keys that they do not see. */
+/* What must not depend on who runs first: gradients of tables that distant spans of keys add to, on several
+ * threads; and rows beside keys that they do not see. */
 #include "unit/attention_expect.h"
 
-/* Keys of three spans a million apart; queries beside the first and the last: nobody meets the one between, so a turn
- * that spoke for its own span only would let two spans add to the table at once. */
+/* Keys of three spans a million apart; queries beside the first and the last: nobody meets the one between, so a
+ * turn that spoke for its own span only would let two spans add to the table at once. */
 static void spans_that_nobody_meets_keep_the_order(void **unused)
 {
   (void)unused;
@@ -53,7 +53,8 @@ static void keys_far_behind_leave_no_trace(void **unused)
   o.slopes = slope;
   o.tolerance = ALIBI_TOLERANCE;
   call *alone = call_new(&o), *beside = call_new(&o);
-  alone->a.query_positions = alone->a.key_positions = beside->a.query_positions = beside->a.key_positions = positions;
+  alone->a.query_positions = alone->a.key_positions = beside->a.query_positions = beside->a.key_positions =
+      positions;
   alone->a.queries = alone->a.keys = NEAR;
   context = call_context(1);
   call_forward(alone);

@@ -1,5 +1,6 @@
-/* The public attention operator has the same bits on any number of threads, whatever they take as a piece of work: spans of
- * keys, or whole sequences where those are short and many; and the gradients of the latter are those of the formula. */
+/* The public attention operator has the same bits on any number of threads, whatever they take as a piece of work:
+ * spans of keys, or whole sequences where those are short and many; and the gradients of the latter are those of
+ * the formula. */
 #include "unit/attention_expect.h"
 
 #include "op/attend_plan.h"
@@ -191,15 +192,26 @@ static op_heads_out written_to(const call_tensor *t)
   return (op_heads_out){t->data, (size_t)t->row_stride, (size_t)t->head_stride};
 }
 
-/* Both passes over the sequences but every third, inside the library, where segments need not follow each other. */
+/* Both passes over the sequences but every third, inside the library: segments need not be neighbours. */
 static void run_some(alibi_context *team, call *c, bool overwrites)
 {
   attention_segment segments[MANY];
-  op_attention a = {.heads = (size_t)c->a.heads, .kv_heads = (size_t)c->a.heads, .head_size = (size_t)c->a.head_size,
-                    .segments = segments, .q = read_of(&c->q), .k = read_of(&c->k), .v = read_of(&c->v),
-                    .scale = 0.25f, .bias = BIAS_NONE, .out = written_to(&c->out), .lse = c->a.lse,
-                    .overwrites = overwrites, .dout = read_of(&c->dout), .dq = written_to(&c->dq),
-                    .dk = written_to(&c->dk), .dv = written_to(&c->dv)};
+  op_attention a = {.heads = (size_t)c->a.heads,
+                    .kv_heads = (size_t)c->a.heads,
+                    .head_size = (size_t)c->a.head_size,
+                    .segments = segments,
+                    .q = read_of(&c->q),
+                    .k = read_of(&c->k),
+                    .v = read_of(&c->v),
+                    .scale = 0.25f,
+                    .bias = BIAS_NONE,
+                    .out = written_to(&c->out),
+                    .lse = c->a.lse,
+                    .overwrites = overwrites,
+                    .dout = read_of(&c->dout),
+                    .dq = written_to(&c->dq),
+                    .dk = written_to(&c->dk),
+                    .dv = written_to(&c->dv)};
   for (size_t n = 0; n < MANY; n++) {
     if (n % 3 == 2) continue;
     size_t row = (size_t)c->a.query_starts[n], rows = (size_t)c->a.query_starts[n + 1] - row;

@@ -1,8 +1,9 @@
 /* The gradient of a whole model, for every position method and every kind of block.
  *
- * The reference kernels (double inside, fp32 stored) are held against finite differences of the loss, parameter by parameter, along
- * directions; every other instruction set is then held against the reference, number by number.  Along a direction v, central
- * differences at two step sizes give (L(w + e v) - L(w - e v)) / 2e without its e^2 term (Richardson). */
+ * The reference kernels (double inside, fp32 stored) are held against finite differences of the loss, parameter by
+ * parameter, along directions; every other instruction set is then held against the reference, number by number.
+ * Along a direction v, central differences at two step sizes give (L(w + e v) - L(w - e v)) / 2e without its e^2
+ * term (Richardson). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +49,8 @@ static void bench_open(bench *b, const char *isa, int threads, const char *setti
   b->saved = malloc(b->model->list.floats * sizeof(float));
   assert_non_null(b->gradients);
   assert_non_null(b->saved);
-  assert_int_equal(model_parameters_new(&b->model->list, &b->model->config, b->gradients, &b->pointers, &error), ALIBI_OK);
+  assert_int_equal(model_parameters_new(&b->model->list, &b->model->config, b->gradients, &b->pointers, &error),
+                   ALIBI_OK);
   tiny_tokens(b->tokens, ROWS, 21, VOCABULARY);
   tiny_tokens(b->targets, ROWS, 22, VOCABULARY);
 }
@@ -66,7 +68,8 @@ static void bench_close(bench *b)
 static void forward(bench *b)
 {
   pass_segment segments[SEQUENCES] = {{.count = counts[0]}, {.count = counts[1]}};
-  if (model_forward(b->pass, b->tokens, segments, SEQUENCES, &error) != ALIBI_OK) fail_msg("%s: %s", b->name, error.message);
+  if (model_forward(b->pass, b->tokens, segments, SEQUENCES, &error) != ALIBI_OK)
+    fail_msg("%s: %s", b->name, error.message);
 }
 
 /* Sum of the rows' losses. */
@@ -90,8 +93,8 @@ static void gradient(bench *b)
   model_backward(b->pass, b->targets, &b->pointers);
 }
 
-/* Direction 0 is the gradient's own: no other has so large a derivative, so an error of scale cannot hide.  The others are random
- * signs, in which every element has its share. */
+/* Direction 0 is the gradient's own: no other has so large a derivative, so an error of scale cannot hide.  The
+ * others are random signs, in which every element has its share. */
 static void make_direction(const bench *b, size_t which, const parameter *p, float *v)
 {
   size_t n = parameter_elements(p);
@@ -137,7 +140,8 @@ static slope_pair along(bench *b, const parameter *p, size_t which, float *v)
     norm += g * g;
   }
   scale = sqrt(norm);
-  /* The loss moves by about 0.4 at the larger step along the gradient: far above its rounding (1e-5), far below its curvature. */
+  /* The loss moves by about 0.4 at the larger step along the gradient: far above its rounding (1e-5), far below
+   * its curvature. */
   double e = fmin(0.2 / (scale + 1e-3), 0.1);
   pair.expected = (4 * difference(b, p, v, e / 2) - difference(b, p, v, e)) / 3;
   return pair;
@@ -146,7 +150,8 @@ static slope_pair along(bench *b, const parameter *p, size_t which, float *v)
 static double gradient_norm(const bench *b, const parameter *p)
 {
   double sum = 0;
-  for (size_t i = 0; i < parameter_elements(p); i++) sum += (double)b->gradients[p->offset + i] * b->gradients[p->offset + i];
+  for (size_t i = 0; i < parameter_elements(p); i++)
+    sum += (double)b->gradients[p->offset + i] * b->gradients[p->offset + i];
   return sqrt(sum);
 }
 
@@ -159,7 +164,8 @@ static bool agrees(const bench *b, const parameter *p, size_t which, slope_pair 
   return off <= 0.01 * scale + 1e-4;
 }
 
-/* The bias of such a method bends where its parameters move by so much: smaller steps are taken in the tests of its own. */
+/* The bias of such a method bends where its parameters move by so much: smaller steps are taken in the tests of
+ * its own. */
 static bool bends(const bench *b, const parameter *p)
 {
   return strcmp(b->model->method->name, "fire") == 0 && strncmp(p->name, "position.", 9) == 0;
@@ -176,13 +182,16 @@ static void check_against_differences(const char *settings)
   for (size_t i = 0; i < b.model->list.count; i++) {
     const parameter *p = &b.model->list.items[i];
     if (bends(&b, p)) continue;
-    if (!(gradient_norm(&b, p) > 1e-3)) fail_msg("%s: %s: its gradient is nearly 0 and proves nothing", b.name, p->name);
+    if (!(gradient_norm(&b, p) > 1e-3))
+      fail_msg("%s: %s: its gradient is nearly 0 and proves nothing", b.name, p->name);
     for (size_t which = 0; which < DIRECTIONS; which++) {
       slope_pair pair = along(&b, p, which, v);
       if (!agrees(&b, p, which, pair))
-        fail_msg("%s: %s, direction %zu: expected a derivative of %g, found %g", b.name, p->name, which, pair.expected, pair.found);
+        fail_msg("%s: %s, direction %zu: expected a derivative of %g, found %g", b.name, p->name, which,
+                 pair.expected, pair.found);
       pair.found *= 1.05; /* the test can tell */
-      if (which == 0 && agrees(&b, p, which, pair)) fail_msg("%s: %s: a gradient 5 %% too large would pass", b.name, p->name);
+      if (which == 0 && agrees(&b, p, which, pair))
+        fail_msg("%s: %s: a gradient 5 %% too large would pass", b.name, p->name);
     }
   }
   free(v);
@@ -227,7 +236,8 @@ static void compare_with_reference(const char *isa, const char *settings)
       largest = fmax(largest, fabs(e[k]));
       off = isnan(f[k]) ? INFINITY : fmax(off, fabs((double)e[k] - f[k]));
     }
-    if (off > 1e-4 * largest) fail_msg("%s: %s: expected within %g of the reference, found %g", found.name, p->name, 1e-4 * largest, off);
+    if (off > 1e-4 * largest)
+      fail_msg("%s: %s: expected within %g of the reference, found %g", found.name, p->name, 1e-4 * largest, off);
   }
   bench_close(&expected);
   bench_close(&found);
@@ -243,7 +253,8 @@ static void instruction_sets_agree_with_the_reference(void **unused)
       method_settings(row, settings, sizeof settings);
       compare_with_reference(kernel_table_at(isa)->name, settings);
     }
-    for (size_t i = 0; i < TINY_VARIANTS; i++) compare_with_reference(kernel_table_at(isa)->name, tiny_variants[i]);
+    for (size_t i = 0; i < TINY_VARIANTS; i++)
+      compare_with_reference(kernel_table_at(isa)->name, tiny_variants[i]);
   }
 }
 

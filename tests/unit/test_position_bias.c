@@ -1,5 +1,5 @@
-/* Biases over distances against figures from the definitions in 40 digits (mpmath), the settings that choose them, and the
- * sentences of a refusal. */
+/* Biases over distances against figures from the definitions in 40 digits (mpmath), the settings that choose them,
+ * and the sentences of a refusal. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,7 +120,8 @@ static void scale_invariant_leaves_near_keys_alone(void **unused)
   (void)unused;
   use("scale-invariant", 4);
   prepare();
-  const float *table = tables.plan.table + 2 * LENGTH - 1, *factors = tables.plan.factors + 2 * LENGTH - 1; /* head 1 */
+  const float *table = tables.plan.table + 2 * LENGTH - 1,
+              *factors = tables.plan.factors + 2 * LENGTH - 1; /* head 1 */
   assert_true(table[0] == 0 && factors[0] == 1);
   /* At t = 10 (e - 1) the logarithm would be 1; at 90 it is ln 10. */
   near("table", table[-90], -2 * 2.3025850929940457);
@@ -131,7 +132,8 @@ static void scale_invariant_leaves_near_keys_alone(void **unused)
     assert_true(fabs(factors[-t] - a) < 1e-6 * a && fabs(table[-t] - (-a * a + beta / alpha)) < 1e-6 * a * a);
   }
   assert_int_equal(tables.plan.rotary, 16);
-  assert_true(tables.plan.cosine[3 * 8 + 4] == 1 && tables.plan.sine[3 * 8 + 4] == 0); /* half of the pairs stand still */
+  /* half of the pairs stand still */
+  assert_true(tables.plan.cosine[3 * 8 + 4] == 1 && tables.plan.sine[3 * 8 + 4] == 0);
   assert_true(fabs(tables.plan.sine[3 * 8] - sin(3.0)) < 1e-7);
 }
 
@@ -171,7 +173,8 @@ static void learned_ones_begin_as_alibi(void **unused)
       assert_int_equal(tables.plan.sets, LAYERS);
       for (size_t row = 0; row < LAYERS * (size_t)heads; row++) {
         double slope = slopes[row % (size_t)heads];
-        near("slope", m ? -tables.plan.table[row * 3 + 1] : tables.plan.slopes[row], m ? slope * (1 + 1e-5) : slope);
+        near("slope", m ? -tables.plan.table[row * 3 + 1] : tables.plan.slopes[row],
+             m ? slope * (1 + 1e-5) : slope);
       }
     }
   }
@@ -205,7 +208,8 @@ static void kerple_begins_uniform(void **unused)
     for (int power = 0; power < 2; power++) {
       use(power ? "kerple-power" : "kerple-log", 1);
       request.length = 2;
-      for (size_t i = 0; i < 2; i++) parameters[i][0] = method->initial(&request.shape, request.options, i, 0, quartiles[k]);
+      for (size_t i = 0; i < 2; i++)
+        parameters[i][0] = method->initial(&request.shape, request.options, i, 0, quartiles[k]);
       prepare();
       double share = (k + 1) / 4.0, p = 2 * share, a = share;
       near("bias at 1", tables.plan.table[0], power ? -a : -p * log1p(a));
@@ -217,7 +221,8 @@ static void kerple_begins_uniform(void **unused)
 static void nape_has_flat_heads_among_the_others(void **unused)
 {
   (void)unused;
-  static const float half[] = {0.25f, 0, 0.0625f, 0, 0.015625f, 0, 0.00390625f, 0}; /* 4 sloped heads: 2^-2 .. 2^-8 */
+  /* 4 sloped heads: 2^-2 .. 2^-8 */
+  static const float half[] = {0.25f, 0, 0.0625f, 0, 0.015625f, 0, 0.00390625f, 0};
   use("nape", 8);
   prepare();
   assert_memory_equal(tables.plan.slopes, half, sizeof half);
@@ -234,7 +239,8 @@ static void nape_has_flat_heads_among_the_others(void **unused)
         continue;
       }
       prepare();
-      assert_int_equal(alibi_slopes((int)(heads - expected), 8, ALIBI_SLOPES_INTERLEAVED, slopes, &error), ALIBI_OK);
+      assert_int_equal(alibi_slopes((int)(heads - expected), 8, ALIBI_SLOPES_INTERLEAVED, slopes, &error),
+                       ALIBI_OK);
       for (size_t h = 0; h < heads; h++) {
         if (tables.plan.slopes[h] == 0) flat++;
         else assert_true(tables.plan.slopes[h] == (float)slopes[sloped++]);
@@ -313,7 +319,8 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
       {"0.5,inf,0.1,0.1", "expected numbers with commas between them, found 'inf'"},
       {"0.5,0x10,0.1,0.1", "expected numbers with commas between them, found '0x10'"},
       {"0.5,1e999,0.1,0.1", "expected numbers with commas between them, found '1e999'"},
-      {"0.5,1e-400,0.1,0.1", "expected numbers with commas between them, found '1e-400', too small to be told from 0"},
+      {"0.5,1e-400,0.1,0.1",
+       "expected numbers with commas between them, found '1e-400', too small to be told from 0"},
       {"0.5,0.25,0.1,0.1,", "item 5 of '0.5,0.25,0.1,0.1,' is empty"},
       {"0.5,0.25, ,0.1,0.1", "item 3 of '0.5,0.25, ,0.1,0.1' is empty"},
       {",1,1,1,1", "item 1 of ',1,1,1,1' is empty"},
@@ -343,7 +350,8 @@ static void there_is_room_for_many_slopes(void **unused)
   for (size_t k = 0; k < 3; k++) {
     char list[16 * MOST_HEADS] = "";
     for (size_t h = 0; h < heads[k]; h++)
-      snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.10f", h ? ", " : "", exp2(-8.0 * (double)(h + 1) / 128));
+      snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.10f", h ? ", " : "",
+               exp2(-8.0 * (double)(h + 1) / 128));
     use("alibi", heads[k]);
     set_option("slopes", list);
     prepare();

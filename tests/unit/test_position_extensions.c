@@ -1,5 +1,5 @@
-/* Extensions of slopes and of absolute positions: what becomes of each head and each row, by hand, what all extensions share, and
- * the sentences of a refusal.  (Frequencies: test_rope.c.) */
+/* Extensions of slopes and of absolute positions: what becomes of each head and each row, by hand, what all
+ * extensions share, and the sentences of a refusal.  (Frequencies: test_rope.c.) */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,8 @@ static void expect_slopes(const double *expected, size_t count)
 static void slopes_are_divided(void **unused)
 {
   (void)unused;
-  static const double quarter[] = {1. / 16, 1. / 64, 1. / 256, 1. / 1024}, plain[] = {1. / 4, 1. / 16, 1. / 64, 1. / 256};
+  static const double quarter[] = {1. / 16, 1. / 64, 1. / 256, 1. / 1024},
+                      plain[] = {1. / 4, 1. / 16, 1. / 64, 1. / 256};
   use("alibi", 4, "linear", 4 * L);
   expect_slopes(quarter, 4);
   use("alibi", 4, "linear:factor=4", 10); /* a factor holds at any length */
@@ -94,7 +95,8 @@ static void learned_slopes_are_ranked_in_their_layer(void **unused)
   use("alibi-learned", 2, "ntk", 4 * L);
   prepare();
   static const double expected[] = {0.5, 0.25 / 4, 0.125 / 4, 0.75};
-  for (size_t i = 0; i < LAYERS * 2; i++) assert_true(fabs(tables.plan.slopes[i] - expected[i]) <= 1e-6 * expected[i]);
+  for (size_t i = 0; i < LAYERS * 2; i++)
+    assert_true(fabs(tables.plan.slopes[i] - expected[i]) <= 1e-6 * expected[i]);
   double slope_grads[LAYERS * 2] = {1, 2, 3, 4};
   float grads[LAYERS * 2] = {0}, *all[] = {grads};
   position_plan_grad grad = {.slopes = slope_grads};
@@ -167,13 +169,15 @@ static void one_name_means_what_the_family_says(void **unused)
   position_extension_names("sinusoidal", names, sizeof names);
   assert_string_equal(names, "clamp, wrap");
   assert_int_equal(position_extension_require("--extend", "alibi", "yarn", &extension, &error), ALIBI_INVALID);
-  assert_string_equal(error.message,
-                      "--extend: expected an extension of position method 'alibi', one of linear, dynamic, ntk, found 'yarn'");
+  assert_string_equal(
+      error.message,
+      "--extend: expected an extension of position method 'alibi', one of linear, dynamic, ntk, found 'yarn'");
   use("alibi", 2, "linear", L);
   request.extension = position_extension_find("learned", "wrap");
   assert_int_equal(position_prepare(method, &request, &tables, &error), ALIBI_INVALID);
-  assert_string_equal(error.message, "position extension 'wrap': expected a model with a position method that it extends, one of "
-                                     "sinusoidal, learned, found 'alibi'");
+  assert_string_equal(error.message,
+                      "position extension 'wrap': expected a model with a position method that it extends, one of "
+                      "sinusoidal, learned, found 'alibi'");
 }
 
 static const char *method_of(const position_extension *extension)
