@@ -73,12 +73,29 @@ double field_get_number(const field *f, const void *object)
   return 0;
 }
 
+/* The bounds of integers with all their digits. */
+static int bound_digits(const field *f)
+{
+  return f->kind == FIELD_INTEGER ? 16 : 10;
+}
+
+/* found: as it was typed; beside it a word on what is wrong. */
+static status refuse_number(const field *f, const char *option, const char *found, const char *beside,
+                            alibi_error *error)
+{
+  int digits = bound_digits(f);
+  return fail(error, ALIBI_INVALID, "%s: expected %s from %.*g to %.*g, found %.200s%s", option,
+              f->kind == FIELD_INTEGER ? "an integer" : "a number", digits, f->minimum, digits, f->maximum, found,
+              beside);
+}
+
 status field_set_number(const field *f, void *object, const char *option, double value, alibi_error *error)
 {
+  char found[32];
   bool whole = f->kind == FIELD_INTEGER;
+  snprintf(found, sizeof found, "%.*g", bound_digits(f), value);
   if (!isfinite(value) || value < f->minimum || value > f->maximum || (whole && value != floor(value)))
-    return fail(error, ALIBI_INVALID, "%s: expected %s from %.10g to %.10g, found %.10g", option,
-                whole ? "an integer" : "a number", f->minimum, f->maximum, value);
+    return refuse_number(f, option, found, "", error);
   store_number(f, object, value);
   return ALIBI_OK;
 }
@@ -97,18 +114,25 @@ static status set_choice(const field *f, void *object, const char *option, const
   return fail(error, ALIBI_INVALID, "%s: expected one of %s, found '%s'", option, list, text);
 }
 
-/* The largest integer that a double tells from the next one. */
-static const double LARGEST_INTEGER = 9007199254740992.0;
-
-static status set_number_text(const field *f, void *object, const char *option, const char *text, alibi_error *error)
+/* Integers by their digits: the nearest double of 0.99999999999999999 is 1, that of 2^53 + 1 is 2^53. */
+static status set_number_text(const field *f, void *object, const char *option, const char *text,
+                              alibi_error *error)
 {
   double value;
-  bool whole = f->kind == FIELD_INTEGER, read = number_read(text, &value);
-  if (read && whole && fabs(value) == LARGEST_INTEGER) read = strtoll(text, NULL, 10) == (long long)value;
-  if (read) return field_set_number(f, object, option, value, error);
-  return fail(error, ALIBI_INVALID, "%s: expected %s from %.10g to %.10g, found '%.200s'%s", option,
-              whole ? "an integer" : "a number", f->minimum, f->maximum, text,
-              value == 0 ? ", too small to be told from 0" : "");
+  int64_t integer;
+  char quoted[256];
+  bool read = number_read(text, &value);
+  snprintf(quoted, sizeof quoted, "'%.198s'", text);
+  if (!read) return refuse_number(f, option, quoted, value == 0 ? ", too small to be told from 0" : "", error);
+  if (f->kind != FIELD_INTEGER) {
+    if (value < f->minimum || value > f->maximum) return refuse_number(f, option, text, "", error);
+    store_number(f, object, value);
+    return ALIBI_OK;
+  }
+  if (!integer_read(text, &integer) || integer < (int64_t)f->minimum || integer > (int64_t)f->maximum)
+    return refuse_number(f, option, text, "", error);
+  *(int64_t *)at(f, object) = integer;
+  return ALIBI_OK;
 }
 
 status field_set_text(const field *f, void *object, const char *option, const char *text, alibi_error *error)
@@ -127,7 +151,8 @@ status field_set_text(const field *f, void *object, const char *option, const ch
   case FIELD_CHOICE: return set_choice(f, object, option, text, error);
   case FIELD_TEXT:
     if (strlen(text) >= text_size(f))
-      return fail(error, ALIBI_INVALID, "%s: expected at most %zu bytes, found %zu", option, text_size(f) - 1, strlen(text));
+      return fail(error, ALIBI_INVALID, "%s: expected at most %zu bytes, found %zu", option, text_size(f) - 1,
+                  strlen(text));
     snprintf(at(f, object), text_size(f), "%s", text);
     return ALIBI_OK;
   }
@@ -161,8 +186,8 @@ status field_check(field_table table, const void *object, const char *what, alib
                   choice_count(f), value);
     if ((f->kind == FIELD_INTEGER || f->kind == FIELD_REAL) &&
         !(value >= f->minimum && value <= f->maximum))
-      return fail(error, ALIBI_INVALID, "%s: %s: expected a number from %.10g to %.10g, found %.10g", what, f->name,
-                  f->minimum, f->maximum, value);
+      return fail(error, ALIBI_INVALID, "%s: %s: expected a number from %.*g to %.*g, found %.*g", what, f->name,
+                  bound_digits(f), f->minimum, bound_digits(f), f->maximum, bound_digits(f), value);
   }
   return ALIBI_OK;
 }
@@ -188,7 +213,8 @@ static size_t word_length(const char *text)
 static const field *find_word(field_table table, const char *word, size_t length)
 {
   for (size_t i = 0; length > 0 && i < table.count; i++)
-    if (strlen(table.fields[i].name) == length && strncmp(table.fields[i].name, word, length) == 0) return &table.fields[i];
+    if (strlen(table.fields[i].name) == length && strncmp(table.fields[i].name, word, length) == 0)
+      return &table.fields[i];
   return NULL;
 }
 
@@ -203,7 +229,17 @@ static bool is_subject(field_table table, const char *word)
 
 static bool is_quote(const char *text, const char *at, bool quoted)
 {
-  return *at == '\'' && !isalnum((unsigned char)(quoted ? at[1] : at > text ? at[-1] : ' ')); /* not that of "model's" */
+  return *at == '\'' && !isalnum((unsigned char)(quoted      ? at[1]
+                                                 : at > text ? at[-1]
+                                                             : ' ')); /* not that of "model's" */
+}
+
+/* "raise the option keep". */
+static bool is_called_option(const char *text, const char *at)
+{
+  static const char call[] = "option ";
+  size_t size = sizeof call - 1;
+  return (size_t)(at - text) >= size && strncmp(at - size, call, size) == 0;
 }
 
 void field_say_option(field_table table, const char *prefix, alibi_error *error)
@@ -222,7 +258,7 @@ void field_say_option(field_table table, const char *prefix, alibi_error *error)
     bool part = (at > own && (isalnum((unsigned char)at[-1]) || strchr("-/._", at[-1]))) ||
                 (at[length] && strchr("-/.", at[length])); /* of a longer name */
     const field *f = quoted || part ? NULL : find_word(table, at, length);
-    if (f && (subject || memchr(at, '_', length))) {
+    if (f && (subject || memchr(at, '_', length) || is_called_option(own, at))) {
       field_option(prefix, f->name, option, sizeof option);
       used += (size_t)snprintf(error->message + used, size - used, "%s", option);
     } else {

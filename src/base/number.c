@@ -1,5 +1,5 @@
-/* Reading what people type, more strictly than strtod does: that takes blanks, hexadecimal, "inf" and "nan", and makes a 0 of
- * 1e-400 without a word. */
+/* Reading what people type, more strictly than strtod does: that takes blanks, hexadecimal, "inf" and "nan", and
+ * makes a 0 of 1e-400 without a word. */
 #include "base/number.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ static const char *past_sign(const char *text)
 
 bool number_read(const char *text, double *value)
 {
-  const char *first = past_sign(text), *point = past_digits(first), *end = *point == '.' ? past_digits(point + 1) : point;
+  const char *first = past_sign(text), *point = past_digits(first);
+  const char *end = *point == '.' ? past_digits(point + 1) : point;
   bool digits = point > first || end > point + 1, zero = first + strspn(first, "0.") >= end;
   *value = NAN;
   if (digits && (*end == 'e' || *end == 'E')) {
@@ -31,6 +32,34 @@ bool number_read(const char *text, double *value)
   *value = strtod(text, &stop);
   if (*stop != '\0') *value = NAN;
   return isfinite(*value) && (zero || *value != 0);
+}
+
+bool integer_read(const char *text, int64_t *value)
+{
+  enum { FAR = 1 << 24 }; /* more digits than an argument has */
+  double checked;
+  const char *digit = past_sign(text), *e = text + strcspn(text, "eE");
+  if (!number_read(text, &checked) && !isinf(checked)) return false;
+  long exponent = *e ? strtol(e + 1, NULL, 10) : 0;
+  exponent = exponent > FAR ? FAR : exponent < -FAR ? -FAR : exponent;
+  bool large = false;
+  int64_t sum = 0;
+  const char *point = memchr(text, '.', (size_t)(e - text));
+  long places =
+      (long)((point ? point : e) - digit) + exponent; /* before the point, once the exponent has moved it */
+  for (; digit < e; digit++) {
+    if (digit == point) continue;
+    if (places-- <= 0 && *digit != '0') return false;
+    if (places < 0) continue;
+    large = large || sum > INT64_MAX / 100;
+    if (!large) sum = 10 * sum + (*digit - '0');
+  }
+  for (; places > 0 && sum > 0 && !large; places--) {
+    large = sum > INT64_MAX / 100;
+    sum *= large ? 1 : 10;
+  }
+  *value = *text == '-' ? (large ? INT64_MIN : -sum) : large ? INT64_MAX : sum;
+  return true;
 }
 
 bool list_next(const char **rest, const char **item, size_t *size)

@@ -4,8 +4,9 @@
 
 #include "base/error.h"
 
-/* Returns the result it is given.  Of ALIBI_INVALID the sentence is about fields of the model, the training or the method ("heads:
- * expected ..."); it then names options ("--heads: expected ...", "--alibi-slopes: expected ..."). */
+/* Returns the result it is given.  Of ALIBI_INVALID the sentence is about fields of the model, the training or the
+ * method ("heads: expected ..."); it then names options ("--heads: expected ...", "--alibi-slopes: expected ...").
+ */
 status option_sentence(status result, const char *method, alibi_error *error);
 
 #endif

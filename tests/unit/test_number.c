@@ -46,6 +46,29 @@ static void everything_else_is_refused(void **unused)
   assert_true(isinf(value));
 }
 
+static void integers_are_read_by_their_digits(void **unused)
+{
+  (void)unused;
+  static const struct {
+    const char *text;
+    int64_t value;
+  } rows[] = {{"0", 0},           {"-0.0e9", 0},          {"12", 12},          {"+007", 7},
+              {"1.20e1", 12},     {"1200e-2", 12},        {"5.", 5},           {"0.000e-99", 0},
+              {"-1e3", -1000},    {".5e1", 5},            {"12.0", 12},        {"9007199254740992", 9007199254740992},
+              {"9.007199254740992e15", 9007199254740992}, {"9007199254740993", 9007199254740993},
+              {"1e30", INT64_MAX}, {"-1e999", INT64_MIN}, {"99999999999999999999", INT64_MAX},
+              {"0e99999999999999999999", 0}, {"1e99999999999999999999", INT64_MAX},       {"10e-1", 1}};
+  static const char *const none[] = {"0.99999999999999999", "1.00000000000000000001", "9007199254740992.5", "1e-1", "12e-1",
+                                     "1.25e1", ".5", "1e-999", "x", "", "0x10", "1e"};
+  int64_t value;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    if (!integer_read(rows[i].text, &value)) fail_msg("'%s' was refused", rows[i].text);
+    if (value != rows[i].value) fail_msg("'%s' was read as %lld", rows[i].text, (long long)value);
+  }
+  for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+    if (integer_read(none[i], &value)) fail_msg("'%s' was read as %lld", none[i], (long long)value);
+}
+
 static void lists_have_items(void **unused)
 {
   (void)unused;
@@ -96,6 +119,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(decimal_numbers_are_read), cmocka_unit_test(everything_else_is_refused),
+      cmocka_unit_test(integers_are_read_by_their_digits),
       cmocka_unit_test(lists_have_items),         cmocka_unit_test(empty_items_are_named),
       cmocka_unit_test(long_items_are_not_cut),
   };
