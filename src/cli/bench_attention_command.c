@@ -71,7 +71,8 @@ void bench_attention_add_options(command_line *line)
   command_add_text(line, "passes", "LIST", &pass_list, "attention: of forward, backward, decode");
   command_add_text(line, "tolerance", "LIST", &tolerance_list,
                    "attention: 0 visits every key; the other default is 2^-24");
-  command_add_text(line, "method", "LIST", &method_list, "attention: of alibi, none, power (a table of distances), factor (with factors), key (gates)");
+  command_add_text(line, "method", "LIST", &method_list,
+                   "attention: of alibi, none, power (a table of distances), factor (with factors), key (gates)");
   command_add_text(line, "model", "DIR", &model_path,
                    "attention: queries, keys and values of this model's layers, which reads --text");
   command_add_text(line, "text", "FILE", &text_path, "attention: for --model");
@@ -98,7 +99,8 @@ static status read_lengths(bench_attention_options *o, alibi_error *error)
     TRY(list_item("--lengths", item, size, number, error));
     TRY(field_set_text(&length_field, length, "--lengths", number, error));
     for (size_t i = 0; i < o->length_count; i++)
-      if (o->lengths[i] == *length) RAISE(error, ALIBI_INVALID, "--lengths: %" PRId64 " stands there twice", *length);
+      if (o->lengths[i] == *length)
+        RAISE(error, ALIBI_INVALID, "--lengths: %" PRId64 " stands there twice", *length);
     o->length_count++;
   }
 done:
@@ -119,6 +121,8 @@ static status read_tolerances(bench_attention_options *o, alibi_error *error)
     TRY(field_set_text(&tolerance, &value, "--tolerance", number, error));
     if (o->tolerance_count == BENCH_MAX_TOLERANCES)
       RAISE(error, ALIBI_INVALID, "--tolerance: expected at most %d, found more", BENCH_MAX_TOLERANCES);
+    for (size_t i = 0; i < o->tolerance_count; i++)
+      if (o->tolerances[i] == value) RAISE(error, ALIBI_INVALID, "--tolerance: %s stands there twice", number);
     o->tolerances[o->tolerance_count++] = value;
   }
 done:
@@ -140,6 +144,7 @@ static status read_names(const char *option, const char *list, const char *const
     TRY(list_item(option, item, size, name, error));
     while (i < count && strcmp(name, names[i]) != 0) i++;
     if (i == count) RAISE(error, ALIBI_INVALID, "%s: expected names from %s, found '%s'", option, all, name);
+    if (chosen[i]) RAISE(error, ALIBI_INVALID, "%s: '%s' stands there twice", option, name);
     chosen[i] = true;
   }
 done:

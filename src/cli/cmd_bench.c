@@ -169,12 +169,14 @@ const command command_bench = {
         "the visited pairs of query and key, 4 operations a channel, backward 10; visited is the share of blocks; "
         "faster is how many times as fast as tolerance 0; error is the largest difference of sampled rows from a "
         "reference in double, over the largest |v| (backward: of dq, over the largest |dq|); skipping is what "
-        "skipping alone does to the reference, and bound what it was proved not to exceed. Decoding compares bytes "
+        "skipping alone does to the reference, and bound what it was proved not to exceed. Decoding compares "
+        "bytes "
         "of keys and values a second with reading as many bytes.\n"
         "matmul: the packed matrix product on one core, without and with packing B, with A given by columns, and "
         "oneDNN's sgemm where libdnnl is installed.\n"
         "kernels: attention, norms, activations and the rest, on one core.\n"
-        "Everything takes turns with a loop of multiply-adds that never leaves the registers; shares are medians of "
+        "Everything takes turns with a loop of multiply-adds that never leaves the registers; shares are medians "
+        "of "
         "the ratios, so other load on the machine cancels out. ALIBI_ISA=avx2 (and so on) picks the instruction "
         "set. One thread is timed by its processor time.",
     .options = bench_add_options,

@@ -114,7 +114,8 @@ static status read_lengths(evaluation *e, alibi_error *error)
     TRY(list_item("--length", item, size, number, error));
     TRY(field_set_text(&length_field, length, "--length", number, error));
     for (size_t i = 0; i < e->length_count; i++)
-      if (e->lengths[i] == *length) RAISE(error, ALIBI_INVALID, "--length: %" PRId64 " stands there twice", *length);
+      if (e->lengths[i] == *length)
+        RAISE(error, ALIBI_INVALID, "--length: %" PRId64 " stands there twice", *length);
     e->length_count++;
   }
 done:
@@ -319,8 +320,9 @@ static status run_all(evaluation *e, const char *directory, alibi_context *conte
   }
   if (e->rows) TRY(print_json(e, directory, context, error));
   if (e->longest == 0)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: no length could be evaluated: %zu tokens of text have room for --length %zu at most",
-          text_path, e->count, e->count - 1);
+    RAISE(error, ALIBI_BAD_INPUT,
+          "%s: no length could be evaluated: %zu tokens of text have room for --length %zu at most", text_path,
+          e->count, e->count - 1);
   if (e->done == 0) RAISE(error, ALIBI_FAILED, "no length could be evaluated: %s", e->last.message);
 done:
   return result;

@@ -33,8 +33,9 @@ static const field generate_fields[] = {
      .kind = FIELD_INTEGER,
      .offset = offsetof(generate_options, keep),
      .maximum = 1 << 30,
-     .help = "keep keys and values of so many tokens at most and the same text, or say why not (for methods such as "
-             "alibi, alibi-learned, fox); 0: all"},
+     .help =
+         "keep keys and values of so many tokens at most and the same text, or say why not (for methods such as "
+         "alibi, alibi-learned, fox); 0: all"},
     {.name = "temperature",
      .kind = FIELD_REAL,
      .offset = offsetof(generate_options, temperature),

@@ -47,7 +47,8 @@ static void print_settings(field_table table, const char *prefix)
   for (size_t i = 0; i < table.count; i++) {
     char value[FIELD_TEXT_SIZE + 32], name[128];
     initial_text(table, &initial, i, value, sizeof value);
-    snprintf(name, sizeof name, "%s%s%s%s", prefix ? "--" : "", prefix ? prefix : "", prefix ? "-" : "", table.fields[i].name);
+    snprintf(name, sizeof name, "%s%s%s%s", prefix ? "--" : "", prefix ? prefix : "", prefix ? "-" : "",
+             table.fields[i].name);
     for (char *c = name; *c && prefix; c++)
       if (*c == '_') *c = '-';
     printf("  %-26s %s (default %s)\n", name, table.fields[i].help, value);
@@ -90,7 +91,8 @@ static void parameters_text(const position_method *m, char *text, size_t size)
     char rows[32], columns[32];
     extent_text(list[i].rows, rows, sizeof rows);
     extent_text(list[i].columns, columns, sizeof columns);
-    snprintf(text + strlen(text), size - strlen(text), "%s%.63s [%s, %s]", i ? ", " : "", list[i].name, rows, columns);
+    snprintf(text + strlen(text), size - strlen(text), "%s%.63s [%s, %s]", i ? ", " : "", list[i].name, rows,
+             columns);
   }
 }
 
@@ -139,7 +141,9 @@ static void cost_text(const position_method *m, char *text, size_t size)
   if (plan.rotary) add_cost(text, size, "four multiply-adds a pair of channels of q and k");
   if (plan.bias == BIAS_SLOPE) add_cost(text, size, "one multiply-add a score");
   if (plan.bias == BIAS_DISTANCE)
-    add_cost(text, size, m->factor ? "one multiply-add a score, tables over distances" : "one addition a score, a table over distances");
+    add_cost(text, size,
+             m->factor ? "one multiply-add a score, tables over distances"
+                       : "one addition a score, a table over distances");
   if (plan.bias == BIAS_ROWS) add_cost(text, size, "a function of every score");
   if (plan.gated) add_cost(text, size, "a gate a head of a token, one addition a score");
   if (plan.window) add_cost(text, size, "scores within the window only");
@@ -164,7 +168,8 @@ static const char *skips_text(const position_method *m)
 {
   if (outline_of(m).window) return "yes: keys outside the window";
   if (!m->decays) return "never: no bias puts a key out of sight";
-  return has_flat_heads(m) ? "on heads with a slope: keys that are provably invisible" : "yes: keys that are provably invisible";
+  return has_flat_heads(m) ? "on heads with a slope: keys that are provably invisible"
+                           : "yes: keys that are provably invisible";
 }
 
 /* SIZE_MAX for none. */
@@ -309,9 +314,8 @@ const command command_positions = {
     .name = "positions",
     .summary = "list the position methods, or describe one",
     .operands = "[NAME]",
-    .details =
-        "Without NAME: all of them. With NAME: its formula, its source, what it learns and costs, its settings, and how it can be "
-        "extended, each with its settings.",
+    .details = "Without NAME: all of them. With NAME: its formula, its source, what it learns and costs, its "
+               "settings, and how it can be extended, each with its settings.",
     .options = positions_add_options,
     .run = positions_run,
 };

@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/number.h"
-#include "base/system.h"
 #include "cli/command.h"
 #include "cli/extend_option.h"
 #include "cli/model_options.h"
@@ -54,14 +52,16 @@ static void study_add_options(command_line *line)
   test_lengths = valid = NULL;
   beyond = "error";
   command_add_text(line, "out", "DIR", &out, "where the report goes");
-  command_add_text(line, "methods", "LIST", &methods,
-                   "position methods or sets of them, between commas: all, classic, modern, rope-family, alibi-family");
+  command_add_text(
+      line, "methods", "LIST", &methods,
+      "position methods or sets of them, between commas: all, classic, modern, rope-family, alibi-family");
   command_add_text(line, "extend", "LIST", &extend,
                    "ways to extend trained positions when testing, between commas, with settings as in "
                    "ntk,yarn:factor=4,beta_fast=16; all; none");
-  command_add_text(line, "beyond", "POLICY", &beyond,
-                   "how to test absolute positions beyond the trained ones too: error (no), clamp (to the last), wrap (from "
-                   "the first on)");
+  command_add_text(
+      line, "beyond", "POLICY", &beyond,
+      "how to test absolute positions beyond the trained ones too: error (no), clamp (to the last), wrap (from "
+      "the first on)");
   command_add_text(line, "train-length", "LIST", &train_lengths,
                    "tokens a training sequence; several lengths train every method at each");
   command_add_text(line, "test-lengths", "LIST", &test_lengths,
@@ -106,10 +106,6 @@ static status check_line(const command_line *line, alibi_error *error)
     return fail(error, ALIBI_INVALID, "--valid names the texts to test on: give --valid or --held-out, not both");
   if (settings.rival_length == 0 && command_line_given(line, &rival, "rival"))
     return fail(error, ALIBI_INVALID, "--rival: expected --rival-length too");
-  if (valid && !path_exists(valid)) {
-    status result = list_check("--valid", valid, error);
-    if (result != ALIBI_OK) return result;
-  }
   return model_options_check(line, &model, used, error);
 }
 

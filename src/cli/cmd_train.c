@@ -10,7 +10,6 @@
 
 #include "alibi/evaluate.h"
 #include "base/memory.h"
-#include "base/number.h"
 #include "base/system.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
@@ -65,9 +64,10 @@ static void train_add_options(command_line *line)
                    "a tokenizer.json, or bytes; without it a BPE is trained on the texts");
   command_add_text(line, "valid", "LIST", &valid_path,
                    "test on these texts, between commas; without it the end of each TEXT is held out");
-  command_add_text(line, "from", "DIR", &from_path,
-                   "go on from the model there, with its tokenizer; only --train-length, the rotary base and --extend may "
-                   "change it");
+  command_add_text(
+      line, "from", "DIR", &from_path,
+      "go on from the model there, with its tokenizer; only --train-length, the rotary base and --extend may "
+      "change it");
   command_add_text(line, "extend", "NAME", &extend,
                    "with --from: an extension that becomes part of the model, such as ntk or yarn:factor=4");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(own_fields), &own, "");
@@ -110,8 +110,8 @@ static status check_line(const command_line *line, alibi_error *error)
   if (from_path && tokenizer_path)
     return fail(error, ALIBI_INVALID, "--tokenizer: expected none beside --from, since the model has its own");
   if (from_path && command_line_given(line, &own, "vocabulary"))
-    return fail(error, ALIBI_INVALID, "--vocabulary: expected none beside --from, since the model has its own tokenizer");
-  if (valid_path && !path_exists(valid_path)) return list_check("--valid", valid_path, error);
+    return fail(error, ALIBI_INVALID,
+                "--vocabulary: expected none beside --from, since the model has its own tokenizer");
   return ALIBI_OK;
 }
 
@@ -146,8 +146,8 @@ static status take_changes(const command_line *line, alibi_model_config *config,
   return ALIBI_OK;
 }
 
-/* The model of --from: its configuration with what the command line changes, and its tokenizer.  A trained model bears a
- * smaller rate than a new one. */
+/* The model of --from: its configuration with what the command line changes, and its tokenizer.  A trained model
+ * bears a smaller rate than a new one. */
 static status open_from(training *t, alibi_error *error)
 {
   static const double FINE_TUNING_RATE = 6e-4;
@@ -161,7 +161,8 @@ static status open_from(training *t, alibi_error *error)
   else TRY(fine_tune_check_kept(alibi_model_get_config(t->from), &config, error));
   TRY(option_sentence(fine_tune_config(alibi_model_get_config(t->from), &config, error), config.position, error));
   model_settings.config = config;
-  if (!command_line_given(t->line, &model_settings.train, "learning_rate")) t->options.learning_rate = FINE_TUNING_RATE;
+  if (!command_line_given(t->line, &model_settings.train, "learning_rate"))
+    t->options.learning_rate = FINE_TUNING_RATE;
 done:
   return result;
 }
@@ -198,8 +199,9 @@ static status read_texts(training *t, alibi_error *error)
   alibi_model_config *config = &model_settings.config;
   int64_t vocabulary = alibi_tokenizer_vocabulary(t->data.tokenizer);
   if (from_path && vocabulary != config->vocabulary)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRId64,
-                t->from_tokenizer, config->vocabulary, vocabulary);
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRId64, t->from_tokenizer,
+                config->vocabulary, vocabulary);
   config->vocabulary = vocabulary;
   if (t->data.train_count < (size_t)config->train_length + 1)
     return fail(error, ALIBI_BAD_INPUT,
@@ -437,7 +439,8 @@ static status make_trainer(training *t, alibi_error *error)
 {
   const alibi_model_config *config = &model_settings.config;
   if (!t->from)
-    return alibi_trainer_new(t->context, config, &t->options, t->data.train, t->data.train_count, &t->trainer, error);
+    return alibi_trainer_new(t->context, config, &t->options, t->data.train, t->data.train_count, &t->trainer,
+                             error);
   return alibi_trainer_new_from(t->context, t->from, config, &t->options, t->data.train, t->data.train_count,
                                 &t->trainer, error);
 }
@@ -485,7 +488,8 @@ const command command_train = {
     .details = "DIR then holds config.json, model.safetensors, tokenizer.json, and train.json with every\n"
                "setting, the losses and the perplexity of the held-out text.  It changes only when the\n"
                "training is over.  Ctrl-C keeps the model as it stands, unless DIR holds one already.\n\n"
-               "--from trains a finished model further, for example at a longer --train-length; its peak learning rate is "
+               "--from trains a finished model further, for example at a longer --train-length; its peak learning "
+               "rate is "
                "then 0.0006 unless --learning-rate says another.",
     .options = train_add_options,
     .run = train_run,

@@ -15,7 +15,8 @@ typedef struct option_group {
   const char *prefix; /* "" or "alibi-": put before every option name of the group */
 } option_group;
 
-/* A text of any length, for what a field of fixed size cannot hold: a path, a list.  *value is borrowed from argv. */
+/* A text of any length, for what a field of fixed size cannot hold: a path, a list.  *value is borrowed from argv.
+ */
 typedef struct text_option {
   const char *name;        /* "out": the option is --out */
   const char *placeholder; /* "DIR" */
@@ -54,11 +55,12 @@ typedef struct command {
 /* For a text option, `values` is the address of its pointer. */
 bool command_line_given(const command_line *line, const void *values, const char *field_name);
 
-/* The first option that was given and is not in the NULL-terminated list of names, as it was typed: "--steps"; NULL where there
- * is none. */
+/* The first option that was given and is not in the NULL-terminated list of names, as it was typed: "--steps";
+ * NULL where there is none. */
 const char *command_line_given_other(const command_line *line, const char *const *names);
 
-/* "alibi study --steps 100 'my text.txt'": the command line as it could be typed again.  malloc'd, NULL when memory is out. */
+/* "alibi study --steps 100 'my text.txt'": the command line as it could be typed again.  malloc'd, NULL when
+ * memory is out. */
 char *command_line_text(const command_line *line, const command *c);
 
 /* Adds a group during `options`: initialises the values (field_init). */

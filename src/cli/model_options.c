@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "model/config.h"
 #include "train/trainer.h"
 
@@ -50,46 +49,18 @@ void model_options_add(command_line *line, model_options *options, const char *c
   }
 }
 
-/* Numbers with commas between them. */
-static status check_numbers(const char *option, const char *list, alibi_error *error)
-{
-  const char *item;
-  size_t size;
-  double value;
-  status result;
-  TRY(list_check(option, list, error));
-  while (list_next(&list, &item, &size)) {
-    char number[LIST_ITEM_SIZE];
-    TRY(list_item(option, item, size, number, error));
-    if (!number_read(number, &value))
-      RAISE(error, ALIBI_INVALID, "%s: expected numbers with commas between them, found '%s'%s", option, number,
-            value == 0 ? ", too small to be told from 0" : "");
-  }
-done:
-  return result;
-}
-
-/* A setting of a method, as it was given on the command line. */
-static status check_given(const position_method *m, const field *f, const void *values, const char *option, bool used,
-                          alibi_error *error)
-{
-  if (!used)
-    return fail(error, ALIBI_INVALID, "%s: a setting of the method '%s', which is not used here", option, m->name);
-  if (f->kind != FIELD_TEXT) return ALIBI_OK; /* slopes: the texts of methods are lists of numbers */
-  return check_numbers(option, (const char *)values + f->offset, error);
-}
-
 status model_options_check(const command_line *line, const model_options *options,
                            bool (*used)(const char *method), alibi_error *error)
 {
   for (size_t i = 0; i < position_method_count(); i++) {
     const position_method *m = position_method_at(i);
     for (size_t f = 0; f < m->fields.count; f++) {
-      if (!command_line_given(line, options->methods[i].bytes, m->fields.fields[f].name)) continue;
+      if (used(m->name) || !command_line_given(line, options->methods[i].bytes, m->fields.fields[f].name))
+        continue;
       char option[2 * ALIBI_NAME_SIZE];
       field_option(prefixes[i], m->fields.fields[f].name, option, sizeof option);
-      status result = check_given(m, &m->fields.fields[f], options->methods[i].bytes, option, used(m->name), error);
-      if (result != ALIBI_OK) return result;
+      return fail(error, ALIBI_INVALID, "%s: a setting of the method '%s', which is not used here", option,
+                  m->name);
     }
   }
   return ALIBI_OK;

@@ -14,7 +14,8 @@
 #include "train/option_sentence.h"
 #include "train/trainer.h"
 
-_Static_assert((int)RESULT_EXTEND_SIZE >= (int)EXTENSION_TEXT_SIZE, "a curve names any extension with its settings");
+_Static_assert((int)RESULT_EXTEND_SIZE >= (int)EXTENSION_TEXT_SIZE,
+               "a curve names any extension with its settings");
 
 #define AT(member) offsetof(study_settings, member)
 
@@ -49,15 +50,15 @@ status study_path(const char *directory, const char *a, const char *b, char **pa
   return *path ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the path of %s", a);
 }
 
-/* Takes the next word of a list between commas; false at the end. */
-static bool next_word(const char **list, char *word, size_t size)
+/* The next item of a list as a word of its own; false at the end, and where *result says what is wrong with it. */
+static bool next_word(const char *option, const char **list, char word[LIST_ITEM_SIZE], status *result,
+                      alibi_error *error)
 {
-  while (**list == ',' || **list == ' ') (*list)++;
-  size_t n = strcspn(*list, ", ");
-  if (n == 0) return false;
-  snprintf(word, size, "%.*s", (int)n, *list);
-  *list += n;
-  return true;
+  const char *item;
+  size_t size;
+  if (*result != ALIBI_OK || !list_next(list, &item, &size)) return false;
+  *result = list_item(option, item, size, word, error);
+  return *result == ALIBI_OK;
 }
 
 static status add_name(study_name *names, size_t *count, const char *name, const char *option,
@@ -89,22 +90,29 @@ static status add_length(int64_t *lengths, size_t *count, int64_t value, const c
 static status read_lengths(const char *list, const char *option, int64_t *lengths, size_t *count,
                            alibi_error *error)
 {
-  char word[ALIBI_NAME_SIZE];
+  static const field length_field = {.name = "length", .kind = FIELD_INTEGER, .minimum = 1, .maximum = 1 << 24};
+  char word[LIST_ITEM_SIZE];
+  status result;
   *count = 0;
-  status result = list_check(option, list, error);
-  if (result != ALIBI_OK) return result;
-  while (next_word(&list, word, sizeof word)) {
-    char *end;
-    long long value = strtoll(word, &end, 10);
-    if (*end != '\0' || value < 1 || value > (1 << 24))
-      return fail(error, ALIBI_INVALID, "%s: expected lengths from 1 to %d between commas, found '%s'", option,
-                  1 << 24, word);
+  TRY(list_check(option, list, error));
+  while (next_word(option, &list, word, &result, error)) {
+    int64_t value;
     size_t before = *count;
-    result = add_length(lengths, count, value, option, error);
-    if (result != ALIBI_OK) return result;
-    if (*count == before) return fail(error, ALIBI_INVALID, "%s: %lld stands there twice", option, value);
+    TRY(field_set_text(&length_field, &value, option, word, error));
+    TRY(add_length(lengths, count, value, option, error));
+    if (*count == before) RAISE(error, ALIBI_INVALID, "%s: %lld stands there twice", option, (long long)value);
   }
-  return *count ? ALIBI_OK : fail(error, ALIBI_INVALID, "%s: expected at least one length, found none", option);
+done:
+  return result;
+}
+
+/* The training length of a rival has an option of its own. */
+static status rival_sentence(status result, alibi_error *error)
+{
+  static const char before[] = "--train-length", after[] = "--rival-length"; /* as long as each other */
+  char *at = result == ALIBI_INVALID && error ? strstr(error->message, before) : NULL;
+  if (at) memcpy(at, after, sizeof after - 1);
+  return result;
 }
 
 static status add_entry(study_plan *plan, const study_request *request, const char *method, int64_t length,
@@ -126,6 +134,7 @@ static status add_entry(study_plan *plan, const study_request *request, const ch
   e->model.vocabulary = plan->settings.bytes ? 256 : plan->settings.vocabulary;
   e->model.train_length = length;
   result = option_sentence(model_config_resolve(&e->model, error), method, error);
+  if (strcmp(role, "rival") == 0) result = rival_sentence(result, error);
   if (result != ALIBI_OK) return result;
   if (plain_label) snprintf(e->label, sizeof e->label, "%.63s", method);
   else snprintf(e->label, sizeof e->label, "%.63s-%lld", method, (long long)length);
@@ -149,8 +158,9 @@ enum { SETS = sizeof sets / sizeof sets[0] };
 
 bool study_uses(const char *methods, const char *method)
 {
-  char word[ALIBI_NAME_SIZE];
-  while (next_word(&methods, word, sizeof word)) {
+  char word[LIST_ITEM_SIZE];
+  status result = ALIBI_OK; /* what is wrong with the list is told when it is read */
+  while (next_word("", &methods, word, &result, NULL)) {
     if (strcmp(word, "all") == 0 || strcmp(word, method) == 0) return true;
     for (size_t i = 0; i < SETS; i++)
       if (strcmp(word, sets[i].name) == 0 && study_uses(sets[i].methods, method)) return true;
@@ -161,7 +171,8 @@ bool study_uses(const char *methods, const char *method)
 static bool entry_exists(const study_plan *plan, const char *method, int64_t length)
 {
   for (size_t i = 0; i < plan->entry_count; i++)
-    if (strcmp(plan->entries[i].model.position, method) == 0 && plan->entries[i].model.train_length == length) return true;
+    if (strcmp(plan->entries[i].model.position, method) == 0 && plan->entries[i].model.train_length == length)
+      return true;
   return false;
 }
 
@@ -169,9 +180,9 @@ static bool entry_exists(const study_plan *plan, const char *method, int64_t len
 static status add_set(study_plan *plan, const study_request *request, const char *methods, int64_t length,
                       bool plain_label, alibi_error *error)
 {
-  char name[ALIBI_NAME_SIZE];
+  char name[LIST_ITEM_SIZE];
   status result = ALIBI_OK;
-  while (result == ALIBI_OK && next_word(&methods, name, sizeof name))
+  while (next_word("--methods", &methods, name, &result, error))
     if (!entry_exists(plan, name, length))
       result = add_entry(plan, request, name, length, "method", plain_label, error);
   return result;
@@ -183,7 +194,8 @@ static status add_word(study_plan *plan, const study_request *request, const cha
 {
   status result = ALIBI_OK;
   for (size_t i = 0; i < SETS; i++)
-    if (strcmp(word, sets[i].name) == 0) return add_set(plan, request, sets[i].methods, length, plain_label, error);
+    if (strcmp(word, sets[i].name) == 0)
+      return add_set(plan, request, sets[i].methods, length, plain_label, error);
   if (strcmp(word, "all") != 0) return add_entry(plan, request, word, length, "method", plain_label, error);
   for (size_t i = 0; result == ALIBI_OK && i < position_method_count(); i++)
     result = add_set(plan, request, position_method_at(i)->name, length, plain_label, error);
@@ -194,7 +206,7 @@ static status make_entries(const study_request *request, study_plan *plan, alibi
 {
   int64_t lengths[STUDY_MAX_LENGTHS + 1];
   size_t count;
-  char name[ALIBI_NAME_SIZE];
+  char name[LIST_ITEM_SIZE];
   const char *list = request->methods ? request->methods : "none,learned,sinusoidal,rope,t5,alibi";
   status result;
   TRY(list_check("--methods", list, error));
@@ -202,9 +214,10 @@ static status make_entries(const study_request *request, study_plan *plan, alibi
                    error));
   for (size_t l = 0; l < count; l++) {
     const char *rest = list;
-    while (next_word(&rest, name, sizeof name)) TRY(add_word(plan, request, name, lengths[l], l == 0, error));
+    while (next_word("--methods", &rest, name, &result, error))
+      TRY(add_word(plan, request, name, lengths[l], l == 0, error));
+    if (result != ALIBI_OK) goto done;
   }
-  if (plan->entry_count == 0) RAISE(error, ALIBI_INVALID, "--methods: expected at least one method, found none");
   if (request->settings.rival_length > 0) {
     if (request->settings.rival_length <= lengths[0])
       RAISE(error, ALIBI_INVALID, "--rival-length: expected more than the training length of %lld, found %lld",
@@ -233,8 +246,8 @@ done:
   return result;
 }
 
-/* *extends: some entry's method has this extension, with these settings: those of one family may have others of the same
- * name.  A failure: none has, though one has an extension of the name. */
+/* *extends: some entry's method has this extension, with these settings: those of one family may have others of
+ * the same name.  A failure: none has, though one has an extension of the name. */
 static status check_extension(const study_plan *plan, const char *text, bool *extends, alibi_error *error)
 {
   char name[ALIBI_NAME_SIZE];
@@ -300,7 +313,8 @@ static status make_extensions(const study_request *request, study_plan *plan, al
   TRY(list_check("--extend", list, error));
   while (extension_text_next(&list, name, sizeof name, &length)) {
     if (length >= sizeof name)
-      RAISE(error, ALIBI_INVALID, "--extend: expected at most %zu bytes of one extension with its settings, found '%.64s...'",
+      RAISE(error, ALIBI_INVALID,
+            "--extend: expected at most %zu bytes of one extension with its settings, found '%.64s...'",
             sizeof name - 1, name);
     if (!extension_exists(name)) {
       char known[512];
@@ -324,7 +338,8 @@ static status add_beyond(const char *name, study_plan *plan, alibi_error *error)
   status result;
   TRY(check_extension(plan, name, &extends, error));
   if (!extends)
-    RAISE(error, ALIBI_INVALID, "--beyond %s: expected a method with absolute positions in this study, found none", name);
+    RAISE(error, ALIBI_INVALID, "--beyond %s: expected a method with absolute positions in this study, found none",
+          name);
   TRY(add_name(plan->extensions, &plan->extension_count, name, "--extend and --beyond", error));
 done:
   return result;
@@ -340,17 +355,15 @@ int study_protocol(const char *name)
 static status make_protocols(const study_request *request, study_plan *plan, alibi_error *error)
 {
   const char *list = request->protocols ? request->protocols : "fixed-target,sliding,nonoverlapping";
-  char name[ALIBI_NAME_SIZE];
+  char name[LIST_ITEM_SIZE];
   status result = list_check("--protocols", list, error);
-  while (result == ALIBI_OK && next_word(&list, name, sizeof name)) {
+  while (next_word("--protocols", &list, name, &result, error)) {
     if (study_protocol(name) < 0)
       return fail(error, ALIBI_INVALID,
                   "--protocols: expected some of fixed-target, sliding, nonoverlapping, found '%s'", name);
     result = add_name(plan->protocols, &plan->protocol_count, name, "--protocols", error);
   }
-  if (result != ALIBI_OK) return result;
-  return plan->protocol_count ? ALIBI_OK
-                              : fail(error, ALIBI_INVALID, "--protocols: expected at least one, found none");
+  return result;
 }
 
 status study_plan_make(const study_request *request, study_plan *plan, alibi_error *error)
@@ -454,7 +467,8 @@ done:
   return result;
 }
 
-static status read_names(const json_node *list, study_name *names, size_t *count, const char *path, alibi_error *error)
+static status read_names(const json_node *list, study_name *names, size_t *count, const char *path,
+                         alibi_error *error)
 {
   for (size_t i = 0; i < node_count(list); i++) {
     const char *name = node_text(node_at(list, i), "");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/system.h"
 
 enum { LINE_WITHIN = 4096 };
@@ -70,17 +71,23 @@ static size_t count_paths(const char *list)
   return count;
 }
 
-/* One path, or several between commas; a file whose own name has a comma is taken as one. */
+/* One path, or several between commas; where all that is left is the name of a file, comma or not, it is that one.
+ */
 static status open_valid(sources *s, const char *list, alibi_error *error)
 {
   const mapped_file *file;
-  char *copy = strdup(list), *rest = copy;
+  char *copy = strdup(list);
+  const char *rest = copy, *path;
   status result = ALIBI_OK;
   if (!copy) RAISE(error, ALIBI_FAILED, "not enough memory for the names of the texts");
-  while (rest) {
-    char *path = rest, *comma = path_exists(path) ? NULL : strchr(path, ',');
-    rest = comma ? comma + 1 : NULL;
-    if (comma) *comma = '\0';
+  for (size_t item = 1, size; rest; item++) {
+    path = rest;
+    if (path_exists(path)) rest = NULL;
+    else {
+      list_next(&rest, &path, &size);
+      if (size == 0) RAISE(error, ALIBI_INVALID, "--valid: item %zu of '%.200s' is empty", item, list);
+      copy[(size_t)(path - copy) + size] = '\0';
+    }
     TRY(open_text(s, path, &file, error));
     add_piece(&s->valid, file->data, file->size);
   }

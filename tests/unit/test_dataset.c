@@ -97,6 +97,20 @@ static void joins_texts_and_holds_out_of_each(void **unused)
   expect_text(&data, data.train, data.train_count, "aaaaaaaa\nB\ncccccccc\nD\n", 22);
   expect_text(&data, data.valid, data.valid_count, "other", 5);
   dataset_free(&data);
+  char list[1024];
+  snprintf(list, sizeof list, "%s, %s", request.valid, request.valid);
+  request.valid = list;
+  make(&request, &data);
+  expect_text(&data, data.valid, data.valid_count, "otherother", 10);
+  dataset_free(&data);
+  snprintf(list, sizeof list, "%s,%s,,%s", paths[0], paths[1], paths[0]);
+  assert_int_equal(dataset_make(&request, &data, &error), ALIBI_INVALID);
+  assert_non_null(strstr(error.message, "--valid: item 3 of '"));
+  scratch_write(scratch_path("c,,d"), "comma", 5); /* what is left is one file's name */
+  snprintf(list, sizeof list, "%s,%s", paths[1], scratch_path("c,,d"));
+  make(&request, &data);
+  expect_text(&data, data.valid, data.valid_count, "cccccccc\nD\ncomma", 16);
+  dataset_free(&data);
 }
 
 /* The held-out part must not shape the tokenizer. */
