@@ -13,8 +13,8 @@
  *
  * A window that the text cannot fill, N <= W, is refused: its figure would be that of a shorter one.
  *
- * Means are over tokens; standard errors over blocks of at least 1000 tokens.  Results are the same, to the bit, for
- * any number of threads and any number of windows per batch. */
+ * Means are over tokens; standard errors over blocks of at least 1000 tokens.  Results are the same, to the bit,
+ * for any number of threads and any number of windows per batch. */
 /* clang-format on */
 #ifndef ALIBI_EVALUATE_H
 #define ALIBI_EVALUATE_H
@@ -38,8 +38,8 @@ typedef struct alibi_evaluate_options {
   int64_t window;   /* W */
   int64_t stride;   /* sliding: S, at most W; 0: W / 4 (at least 1) */
   int64_t shortest; /* smallest W of the sweep; 0: W */
-  int64_t longest;  /* largest W of the sweep that the text can fill; 0: W.  All W of a sweep are scored on the same
-                       text: see max_targets; fixed-target leaves room for it */
+  int64_t longest; /* largest W of the sweep that the text can fill; 0: W.  All W of a sweep are scored on the same
+                      text: see max_targets; fixed-target leaves room for it */
   int64_t max_targets; /* 0: all of the text.  Else nonoverlapping and sliding read the first M + 1 tokens, M the
                           larger of max_targets and longest, and fixed-target spreads max_targets / T probes (at
                           least one) over the text */

@@ -20,13 +20,14 @@ typedef struct alibi_session_options {
                        length */
   const char *extend; /* NULL, or an extension of the model's position method, perhaps with settings: "ntk",
                          "yarn:factor=4,beta_fast=16" (`alibi positions NAME`) */
-  /* 0: the keys and values of all tokens are kept.  Or of so many at most, on the average of all layers and heads, in
-   * whole blocks of 64, rounded up; at least 384.  For methods whose bias falls by slopes above 0 on every head, or by
-   * gates, such as alibi, alibi-learned and fox: steep heads need few keys and so leave room to gentle ones.  The
-   * capacity may be far larger.  What is dropped is what is least likely to be asked for; that no query would have asked
-   * for it is proved in each call, which fails otherwise.  So logits are those of a session that keeps all, to the bit.  Memory is taken at once and does not grow with the
-   * text: beside keys and values, 6 bytes for each token kept, head and layer, and for each token of the capacity a
-   * quarter of a byte a layer and key-value head. */
+  /* 0: the keys and values of all tokens are kept.  Or of so many at most, on the average of all layers and heads,
+   * in whole blocks of 64, rounded up; at least 384.  For methods whose bias falls by slopes above 0 on every
+   * head, or by gates, such as alibi, alibi-learned and fox: steep heads need few keys and so leave room to gentle
+   * ones.  The capacity may be far larger.  What is dropped is what is least likely to be asked for; that no query
+   * would have asked for it is proved in each call, which fails otherwise.  So logits are those of a session that
+   * keeps all, to the bit.  Memory is taken at once and does not grow with the text: beside keys and values, 6
+   * bytes for each token kept, head and layer, and for each token of the capacity a quarter of a byte a layer and
+   * key-value head. */
   int64_t keep;
 } alibi_session_options;
 
@@ -43,18 +44,20 @@ ALIBI_API alibi_status alibi_session_new(alibi_model *model, const alibi_session
                                          alibi_session **session, alibi_error *error);
 ALIBI_API void alibi_session_free(alibi_session *session);
 
-/* A session that begins with the first `length` tokens of another, as if it had been fed them.  Where both keep all,
- * whole blocks of 64 tokens are shared, not copied.  options: NULL, or what is 0 or NULL there, is as in `from`; the
- * extension must be that of `from`, and with one the capacity.  Its logits are those of `from` if it has all its
- * tokens, and NULL until the next token if not.  Either may be freed, cleared, or fed first.  ALIBI_INVALID where `from`
- * has fewer tokens, or has dropped what the next token would need. */
-ALIBI_API alibi_status alibi_session_share(alibi_session *from, int64_t length, const alibi_session_options *options,
-                                           alibi_session **session, alibi_error *error);
+/* A session that begins with the first `length` tokens of another, as if it had been fed them.  Where both keep
+ * all, whole blocks of 64 tokens are shared, not copied.  options: NULL, or what is 0 or NULL there, is as in
+ * `from`; the extension must be that of `from`, and with one the capacity.  Its logits are those of `from` if it
+ * has all its tokens, and NULL until the next token if not.  Either may be freed, cleared, or fed first.
+ * ALIBI_INVALID where `from` has fewer tokens, or has dropped what the next token would need. */
+ALIBI_API alibi_status alibi_session_share(alibi_session *from, int64_t length,
+                                           const alibi_session_options *options, alibi_session **session,
+                                           alibi_error *error);
 
 /* Takes in `count` more tokens.  ALIBI_INVALID where the capacity would be passed or an id is not below the
- * vocabulary.  A session with `keep` takes them in parts of 128; ALIBI_FAILED where a query of a part may look farther
- * back than what is kept (the sentence names layer and head).  It then has the parts before that one, as it has when
- * cancelled, with their logits: alibi_session_length says how many tokens.  It may go on with other tokens. */
+ * vocabulary.  A session with `keep` takes them in parts of 128; ALIBI_FAILED where a query of a part may look
+ * farther back than what is kept (the sentence names layer and head).  It then has the parts before that one, as
+ * it has when cancelled, with their logits: alibi_session_length says how many tokens.  It may go on with other
+ * tokens. */
 ALIBI_API alibi_status alibi_session_feed(alibi_session *session, const uint32_t *tokens, size_t count,
                                           alibi_error *error);
 
@@ -69,7 +72,8 @@ ALIBI_API alibi_status alibi_step(alibi_model *model, alibi_session *const *sess
 ALIBI_API const float *alibi_session_logits(const alibi_session *session);
 ALIBI_API int64_t alibi_session_length(const alibi_session *session); /* tokens taken in */
 ALIBI_API int64_t alibi_session_capacity(const alibi_session *session);
-/* Tokens whose keys and values it keeps, on the average of all layers and heads; in whole blocks of 64, rounded up. */
+/* Tokens whose keys and values it keeps, on the average of all layers and heads; in whole blocks of 64, rounded
+ * up. */
 ALIBI_API int64_t alibi_session_kept(const alibi_session *session);
 ALIBI_API void alibi_session_clear(alibi_session *session); /* as if new */
 

@@ -10,7 +10,8 @@
 #include "base/settings.h"
 #include "model/model.h"
 
-/* The least that a session may keep of each list: the blocks in which nothing stops, and those of one part of a feed. */
+/* The least that a session may keep of each list: the blocks in which nothing stops, and those of one part of a
+ * feed. */
 enum { ENGINE_ROWS = 128, HEAD_ROWS = 32, LEAST_KEEP = PROOF_FROM * ATTENTION_BLOCK + ENGINE_ROWS };
 
 struct session_engine {
@@ -107,9 +108,10 @@ static status blocks_to_keep(const alibi_model *model, int64_t keep, size_t *kep
                 "found '%s'",
                 (long long)keep, model->method->name);
   if (!(context->tolerance > 0) || !context->kernel->proof_sums)
-    return fail(error, ALIBI_INVALID,
-                "session: keep %lld: expected a tolerance above 0 and an instruction set that skips, found %g and %s",
-                (long long)keep, context->tolerance, context->kernel->name);
+    return fail(
+        error, ALIBI_INVALID,
+        "session: keep %lld: expected a tolerance above 0 and an instruction set that skips, found %g and %s",
+        (long long)keep, context->tolerance, context->kernel->name);
   if (keep < LEAST_KEEP)
     return fail(error, ALIBI_INVALID, "session: keep: expected at least %d tokens, or 0 (all), found %lld",
                 (int)LEAST_KEEP, (long long)keep);
@@ -118,8 +120,8 @@ static status blocks_to_keep(const alibi_model *model, int64_t keep, size_t *kep
 }
 
 /* Which block may go is told by slopes or gates: a list that a head without a slope reads, or one under a table of
- * distances, never loses any, and the session would fail once it is full.  Neither the kind of a bias nor the sign of a
- * slope depends on the length, so a pass of one token tells, before anything of the capacity is made. */
+ * distances, never loses any, and the session would fail once it is full.  Neither the kind of a bias nor the sign
+ * of a slope depends on the length, so a pass of one token tells, before anything of the capacity is made. */
 static status check_slopes(alibi_model *model, const extension_choice *extension, int64_t keep, alibi_error *error)
 {
   const pass_shape shape = {.rows = 1,
@@ -137,16 +139,18 @@ static status check_slopes(alibi_model *model, const extension_choice *extension
   const position_plan *plan = &pass->position.plan;
   if (plan->gated) goto done;
   if (plan->bias != BIAS_SLOPE)
-    RAISE(error, ALIBI_INVALID,
-          "session: keep %lld: expected a position method whose bias falls by slopes or gates, so that keys may be "
-          "dropped, found '%s'",
-          (long long)keep, name);
+    RAISE(
+        error, ALIBI_INVALID,
+        "session: keep %lld: expected a position method whose bias falls by slopes or gates, so that keys may be "
+        "dropped, found '%s'",
+        (long long)keep, name);
   for (size_t i = 0; i < plan->sets * heads; i++) {
     if (plan->slopes[i] > 0) continue;
     char layer[48] = "";
     if (plan->sets > 1) snprintf(layer, sizeof layer, " of layer %zu", i / heads);
     RAISE(error, ALIBI_INVALID,
-          "session: keep %lld: expected a slope above 0 on every head, so that keys may be dropped, found %g on head "
+          "session: keep %lld: expected a slope above 0 on every head, so that keys may be dropped, found %g on "
+          "head "
           "%zu%s of the position method '%s'",
           (long long)keep, (double)plan->slopes[i], i % heads, layer, name);
   }
@@ -215,26 +219,31 @@ static status check_share(const alibi_session *from, int64_t length, const alibi
   if (length < 0 || (uint64_t)length > from->length)
     return fail(error, ALIBI_INVALID, "session: expected to share at most the %zu tokens of the other, found %lld",
                 from->length, (long long)length);
-  bool same = !options->extend || strcmp(options->extend, extend) == 0 ||
-              (extension_text_read("extend", from->model->config.position, options->extend, &asked, NULL) == ALIBI_OK &&
-               extension_choice_equal(&asked, &e->extension));
+  bool same =
+      !options->extend || strcmp(options->extend, extend) == 0 ||
+      (extension_text_read("extend", from->model->config.position, options->extend, &asked, NULL) == ALIBI_OK &&
+       extension_choice_equal(&asked, &e->extension));
   if (!same)
-    return fail(error, ALIBI_INVALID, "session: expected the extension of the session that it begins with, %s, found '%s'",
-                extend, options->extend);
+    return fail(error, ALIBI_INVALID,
+                "session: expected the extension of the session that it begins with, %s, found '%s'", extend,
+                options->extend);
   if (options->capacity != 0 && options->capacity < length)
-    return fail(error, ALIBI_INVALID, "session: expected a capacity of at least the %lld tokens shared, found %lld",
-                (long long)length, (long long)options->capacity);
+    return fail(error, ALIBI_INVALID,
+                "session: expected a capacity of at least the %lld tokens shared, found %lld", (long long)length,
+                (long long)options->capacity);
   bool follows = extension && extension->follows_length && extension->follows_length(positions);
   if (follows && options->capacity != 0 && (uint64_t)options->capacity != e->capacity)
-    return fail(error, ALIBI_INVALID,
-                "session: expected the capacity of the session that it begins with, %zu, since the extension '%s' depends "
-                "on it, found %lld",
-                e->capacity, extension->name, (long long)options->capacity);
+    return fail(
+        error, ALIBI_INVALID,
+        "session: expected the capacity of the session that it begins with, %zu, since the extension '%s' depends "
+        "on it, found %lld",
+        e->capacity, extension->name, (long long)options->capacity);
   for (size_t l = 0; l < from->cache->lists; l++)
     if (from->cache->first_block[l] > (size_t)length / ATTENTION_BLOCK)
-      return fail(error, ALIBI_INVALID,
-                  "session: expected to share a length whose last keys are there, found %lld, of which some were dropped",
-                  (long long)length);
+      return fail(
+          error, ALIBI_INVALID,
+          "session: expected to share a length whose last keys are there, found %lld, of which some were dropped",
+          (long long)length);
   return ALIBI_OK;
 }
 
@@ -296,8 +305,8 @@ static status start_over(alibi_session *s, alibi_error *error)
   return result;
 }
 
-/* The length moves only at the end: until then the cache holds what a later call will write again.  Not so where blocks
- * are dropped: what the beginning of a long call still had may be gone at its end. */
+/* The length moves only at the end: until then the cache holds what a later call will write again.  Not so where
+ * blocks are dropped: what the beginning of a long call still had may be gone at its end. */
 status alibi_session_feed(alibi_session *s, const uint32_t *tokens, size_t count, alibi_error *error)
 {
   status result = check_tokens(s, tokens, count, error);
@@ -319,7 +328,7 @@ done:
   return result;
 }
 
-/* One row for each of the group's sessions, then their logits together.  *failed: the session that made it fail. */
+/* One row for each of the group's sessions, then their logits together.  *failed: the session that failed. */
 static status run_group(struct session_engine *e, size_t count, const alibi_session **failed, alibi_error *error)
 {
   for (size_t i = 0; i < count; i++)
@@ -371,7 +380,8 @@ static void take_fresh(alibi_session *const *sessions, size_t count)
   }
 }
 
-static void name_session(alibi_session *const *sessions, size_t count, const alibi_session *failed, alibi_error *error)
+static void name_session(alibi_session *const *sessions, size_t count, const alibi_session *failed,
+                         alibi_error *error)
 {
   for (size_t i = 0; failed && error && i < count; i++) {
     alibi_error inner = *error;

@@ -215,12 +215,26 @@ const char *method_colour(const study_results *results, const char *name, int *r
   return palette[1 + next % others];
 }
 
-/* Where an extension's text is longer than a table bears: its beginning, and a number where others begin like it, in the order of
- * the results. */
+enum { SHOWN = 90, BEGINNING = 78 }; /* bytes of an extension's text that a table bears */
+
+static bool begin_alike(const char *extend, const char *other)
+{
+  return strlen(other) > SHOWN && strncmp(other, extend, BEGINNING) == 0;
+}
+
+/* Does this extension stand in no curve before the `last` one of this method? */
+static bool is_first(const study_results *results, size_t method, size_t last, const char *extend)
+{
+  for (size_t i = 0; i <= method; i++)
+    for (size_t j = 0; j < (i < method ? results->methods[i].curve_count : last); j++)
+      if (strcmp(results->methods[i].curves[j].extend, extend) == 0) return false;
+  return true;
+}
+
+/* Where an extension's text is longer than a table bears: its beginning, and a number where others begin like it,
+ * in the order of the results. */
 static void extend_name(const study_results *results, const char *extend, char *name, size_t size)
 {
-  enum { SHOWN = 90, BEGINNING = 78 };
-  const char *alike[64];
   size_t count = 0, number = 0;
   if (strlen(extend) <= SHOWN) {
     snprintf(name, size, "%s", extend);
@@ -229,12 +243,9 @@ static void extend_name(const study_results *results, const char *extend, char *
   for (size_t i = 0; i < results->method_count; i++)
     for (size_t j = 0; j < results->methods[i].curve_count; j++) {
       const char *other = results->methods[i].curves[j].extend;
-      size_t k = 0;
-      if (strlen(other) <= SHOWN || strncmp(other, extend, BEGINNING) != 0) continue;
-      while (k < count && strcmp(alike[k], other) != 0) k++;
-      if (k == sizeof alike / sizeof alike[0]) continue;
-      if (k == count) alike[count++] = other;
-      if (strcmp(other, extend) == 0) number = k + 1;
+      if (!begin_alike(extend, other) || !is_first(results, i, j, other)) continue;
+      count++;
+      if (strcmp(other, extend) == 0) number = count;
     }
   if (count > 1) snprintf(name, size, "%.*s... (%zu)", BEGINNING, extend, number);
   else snprintf(name, size, "%.*s...", BEGINNING, extend);
@@ -248,7 +259,8 @@ void method_label(const study_results *results, const method_result *m, const ch
     snprintf(trained, sizeof trained, ", trained at %lld", (long long)m->train_length);
   char shown[RESULT_NAME_SIZE + 64];
   extend_name(results, extend, shown, sizeof shown);
-  snprintf(label, size, "%s%s%s%s", results_spelling(m->name), extend[0] ? " + " : "", results_spelling(shown), trained);
+  snprintf(label, size, "%s%s%s%s", results_spelling(m->name), extend[0] ? " + " : "", results_spelling(shown),
+           trained);
 }
 
 static void series_name(series *line, const study_results *results)

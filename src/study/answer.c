@@ -200,25 +200,65 @@ static void rival(const study_plan *plan, const method_result *a, const method_r
       (double)a->peak_memory_bytes * 1e-6, (double)r->peak_memory_bytes * 1e-6);
 }
 
+/* How long the first word of a command is, as a shell cuts it. */
+static size_t word_size(const char *text)
+{
+  const char *at = text;
+  for (bool quoted = false; *at && (quoted || *at != ' '); at++) {
+    if (*at == '\'') quoted = !quoted;
+    else if (*at == '\\' && !quoted && at[1]) at++;
+  }
+  return (size_t)(at - text);
+}
+
+/* Is the word this option, and if so with its value, "--out=o" or "'--out=my folder'"? */
+static bool is_option(const char *word, size_t size, const char *option, bool *with_value)
+{
+  bool quoted = *word == '\'';
+  size_t length = strlen(option);
+  if (size < length + quoted || strncmp(word + quoted, option, length) != 0) return false;
+  *with_value = word[quoted + length] == '=';
+  return *with_value || size == length;
+}
+
+static bool is_unwanted(const char *word, size_t size, bool *takes_next)
+{
+  bool with_value;
+  if (is_option(word, size, "--overwrite", &with_value) || is_option(word, size, "--no-overwrite", &with_value))
+    return true;
+  if (!is_option(word, size, "--rival-length", &with_value)) return false;
+  *takes_next = !with_value;
+  return true;
+}
+
+static void add_word(char *text, const char *word, size_t size, const char *more)
+{
+  sprintf(text + strlen(text), "%s%.*s%s", *text ? " " : "", (int)size, word, more);
+}
+
 /* The study's own command with a rival, into another folder; malloc'd, NULL when memory is out. */
 static char *rival_command(const study_plan *plan, long long length)
 {
-  static const char option[] = " --out ", overwrite[] = " --overwrite";
-  size_t size = strlen(plan->command) + 128;
-  char *command = strdup(plan->command), *text = malloc(size);
-  if (command && text) {
-    char *unwanted = strstr(command, overwrite);
-    if (unwanted) memmove(unwanted, unwanted + strlen(overwrite), strlen(unwanted + strlen(overwrite)) + 1);
-    const char *out = strstr(command, option);
-    size_t end = out ? (size_t)(out - command) + strlen(option) : 0;
-    if (out) end += strcspn(command + end, " ");
-    if (out) snprintf(text, size, "%.*s-rival%s --rival-length %lld", (int)end, command, command + end, length);
-    else snprintf(text, size, "%s --out out/study-rival --rival-length %lld", command, length);
-  } else {
-    free(text);
-    text = NULL;
+  char *text = malloc(strlen(plan->command) + 128), added[64];
+  bool out = false, in_out = false, unwanted = false, with_value = false;
+  if (!text) return NULL;
+  *text = '\0';
+  snprintf(added, sizeof added, "--rival-length %lld", length);
+  const char *word = plan->command;
+  for (size_t size; (size = word_size(word)) > 0; word += size, word += *word == ' ') {
+    bool is_value = in_out || unwanted;
+    if (!is_value && size == 2 && memcmp(word, "--", 2) == 0) break; /* texts follow */
+    bool here = !out && (in_out || (!is_value && is_option(word, size, "--out", &with_value) && with_value));
+    size_t kept = size;
+    while (here && kept > 1 && word[kept - 1] == '/') kept--;
+    in_out = !is_value && !here && is_option(word, size, "--out", &with_value);
+    out = out || here;
+    if (unwanted) unwanted = false;
+    else if (is_value || !is_unwanted(word, size, &unwanted)) add_word(text, word, kept, here ? "-rival" : "");
   }
-  free(command);
+  if (!out) add_word(text, "--out out/study-rival", 21, "");
+  add_word(text, added, strlen(added), "");
+  if (*word) add_word(text, word, strlen(word), "");
   return text;
 }
 

@@ -23,7 +23,8 @@ alibi_evaluate_options schedule_cell(const study_plan *plan, int protocol, int64
 bool schedule_extends(const study_entry *entry, const char *extend, int64_t length)
 {
   extension_choice choice = {0};
-  if (!*extend || extension_text_read("extend", entry->model.position, extend, &choice, NULL) != ALIBI_OK) return false;
+  if (!*extend || extension_text_read("extend", entry->model.position, extend, &choice, NULL) != ALIBI_OK)
+    return false;
   const position_extension *x = choice.extension;
   return length > entry->model.train_length || !x->keeps_trained || strchr(extend, ':');
 }
@@ -37,7 +38,8 @@ static double evaluation_seconds(const study_plan *plan, const study_entry *e)
       for (size_t x = 0; x < plan->extension_count; x++)
         curves += schedule_extends(e, plan->extensions[x], plan->lengths[l]);
       alibi_evaluate_options o = schedule_cell(plan, study_protocol(plan->protocols[p]), plan->lengths[l], "");
-      seconds += curves * (double)evaluate_cost_of(&o, (size_t)plan->valid_tokens).inputs * plan->evaluate_seconds[l];
+      seconds +=
+          curves * (double)evaluate_cost_of(&o, (size_t)plan->valid_tokens).inputs * plan->evaluate_seconds[l];
     }
   return seconds;
 }

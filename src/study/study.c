@@ -310,7 +310,8 @@ static status add_fields(study_results *results, size_t *capacity, field_table t
   static const char *const apart[] = {"position", "train_length"}; /* they differ from entry to entry */
   for (size_t i = 0; i < table.count; i++) {
     if (strcmp(table.fields[i].name, apart[0]) == 0 || strcmp(table.fields[i].name, apart[1]) == 0) continue;
-    char name[160], value[ALIBI_POSITION_OPTIONS_SIZE]; /* no text of a method's settings is longer than all of them */
+    char name[160],
+        value[ALIBI_POSITION_OPTIONS_SIZE]; /* no text of a method's settings is longer than all of them */
     snprintf(name, sizeof name, "%s%s", prefix, table.fields[i].name);
     field_get_text(&table.fields[i], values, value, sizeof value);
     status result = add_setting(results, capacity, name, value, error);

@@ -273,6 +273,14 @@ static void test_long_extensions(void **state)
   assert_non_null(strstr(table, "... (3)  "));
   assert_null(strstr(table, "... (2)  "));
   free(table);
+  for (int i = 4; i <= 70; i++) { /* no number ends */
+    char many[RESULT_EXTEND_SIZE];
+    snprintf(many, sizeof many, "%.200s%d", extends[0], i);
+    fake_curve(&r.methods[2], "sliding", many, points);
+    method_label(&r, &r.methods[2], many, label, sizeof label);
+    snprintf(many, sizeof many, "... (%d)", i);
+    if (!strstr(label, many)) fail_msg("no \"%s\" in \"%s\"", many, label);
+  }
   study_results_free(&r);
 }
 

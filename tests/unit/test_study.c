@@ -202,13 +202,16 @@ static void empty_items_are_refused(void **unused)
   q.test_lengths = "64,,128";
   refuses(q, "--test-lengths: item 2 of '64,,128' is empty");
   q.test_lengths = "64,0x80";
-  refuses(q, "--test-lengths: expected lengths from 1 to 16777216 between commas, found '0x80'");
+  refuses(q, "--test-lengths: expected an integer from 1 to 16777216, found '0x80'");
   q.test_lengths = "64";
   q.train_lengths = "64,";
   refuses(q, "--train-length: item 2 of '64,' is empty");
   q.train_lengths = "64";
   q.protocols = "sliding,";
   refuses(q, "--protocols: item 2 of 'sliding,' is empty");
+  char longer[] = "rope,0123456789012345678901234567890123456789012345678901234567890123";
+  refuses(asking_for(longer), "--methods: expected at most 63 characters between commas, found '01234567");
+  refuses(asking_for("rope alibi"), "found 'rope alibi'"); /* commas part names, blanks do not */
 }
 
 static void methods_of_sets_are_used(void **unused)
@@ -231,6 +234,10 @@ static void sentences_name_options(void **unused)
   q = asking_for("rope");
   q.train_lengths = "100";
   refuses(q, "--batch-tokens: expected a multiple of the training length of 100 tokens");
+  q = asking_for("rope");
+  q.rival = "xpos";
+  q.settings.rival_length = 1 << 20;
+  refuses(q, "--rival-length: expected at most the ");
 }
 
 /* Where a window is longer than max_targets all lengths read as many tokens as it. */
@@ -249,16 +256,12 @@ static void every_length_is_read(void **unused)
   }
 }
 
-static void the_next_command_is_whole(void **unused)
+static void suggests(const char *command, const char *expected)
 {
-  (void)unused;
   static study_plan plan;
-  char command[6000], expected[6100];
   method_result m = method("alibi", "method", 64, (const double[]){1, 2, 3});
   study_results results = {.train_length = 64, .method_count = 1};
-  snprintf(command, sizeof command, "alibi study --out o --overwrite --alibi-slopes %05000d text", 1);
-  snprintf(expected, sizeof expected, "alibi study --out o-rival --alibi-slopes %05000d text --rival-length 256", 1);
-  plan = (study_plan){.length_count = LENGTHS, .protocol_count = 1, .entry_count = 1, .command = command};
+  plan = (study_plan){.length_count = LENGTHS, .protocol_count = 1, .entry_count = 1, .command = (char *)command};
   memcpy(plan.lengths, lengths, sizeof lengths);
   snprintf(plan.protocols[0], sizeof plan.protocols[0], "fixed-target");
   assert_int_equal(memory_new(&results.methods, 1, sizeof *results.methods, "test", NULL), ALIBI_OK);
@@ -266,6 +269,23 @@ static void the_next_command_is_whole(void **unused)
   assert_int_equal(study_answer(&plan, &results, NULL), ALIBI_OK);
   assert_string_equal(results.next_command, expected);
   study_results_free(&results);
+}
+
+static void the_next_command_is_whole(void **unused)
+{
+  (void)unused;
+  char command[6000], expected[6100];
+  snprintf(command, sizeof command, "alibi study --out o --overwrite --alibi-slopes %05000d text", 1);
+  snprintf(expected, sizeof expected, "alibi study --out o-rival --alibi-slopes %05000d text --rival-length 256", 1);
+  suggests(command, expected);
+  suggests("alibi study text", "alibi study text --out out/study-rival --rival-length 256");
+  suggests("alibi study --out=o text", "alibi study --out=o-rival text --rival-length 256");
+  suggests("alibi study --out o/ text", "alibi study --out o-rival text --rival-length 256");
+  suggests("alibi study '--out=my o' 'a --overwrite --out b'",
+           "alibi study '--out=my o'-rival 'a --overwrite --out b' --rival-length 256");
+  suggests("alibi study --out 'it'\\''s o' --overwrite=yes t", "alibi study --out 'it'\\''s o'-rival t --rival-length 256");
+  suggests("alibi study --rival-length 0 --no-overwrite --out o -- --overwrite --out t",
+           "alibi study --out o-rival --rival-length 256 -- --overwrite --out t");
 }
 
 /* All settings of an extension, and lists of factors of a real model: whole in the plan, in study.json and in results. */
