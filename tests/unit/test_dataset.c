@@ -49,10 +49,14 @@ static void splits_at_a_line_near_the_share(void **unused)
   for (int i = 0; i < 100; i++) snprintf(text + 10 * i, 11, "line %04d\n", i);
   const char *paths[] = {scratch_path("text")};
   scratch_write(paths[0], text, 1000);
-  static const struct { double held_out; size_t train; } cases[] = {{0.1, 900}, {0.095, 910}, {0, 1000}, {0.9, 100}, {0.0005, 1000}};
+  static const struct {
+    double held_out;
+    size_t train;
+  } cases[] = {{0.1, 900}, {0.095, 910}, {0, 1000}, {0.9, 100}, {0.0005, 1000}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     dataset data;
-    dataset_request request = {.texts = paths, .text_count = 1, .held_out = cases[i].held_out, .tokenizer = "bytes"};
+    dataset_request request = {
+        .texts = paths, .text_count = 1, .held_out = cases[i].held_out, .tokenizer = "bytes"};
     make(&request, &data);
     assert_int_equal(data.train_bytes, cases[i].train);
     assert_int_equal(data.valid_bytes, 1000 - cases[i].train);
@@ -129,7 +133,8 @@ static void tokenizer_sees_the_training_part_alone(void **unused)
   assert_int_equal(alibi_tokenizer_vocabulary(data[0].tokenizer), alibi_tokenizer_vocabulary(data[1].tokenizer));
   for (uint32_t i = 256; i < alibi_tokenizer_vocabulary(data[0].tokenizer); i++) {
     size_t a, b;
-    const unsigned char *x = alibi_tokenizer_bytes(data[0].tokenizer, i, &a), *y = alibi_tokenizer_bytes(data[1].tokenizer, i, &b);
+    const unsigned char *x = alibi_tokenizer_bytes(data[0].tokenizer, i, &a),
+                        *y = alibi_tokenizer_bytes(data[1].tokenizer, i, &b);
     assert_int_equal(a, b);
     assert_memory_equal(x, y, a);
     assert_null(memchr(x, 'z', a));

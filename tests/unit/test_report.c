@@ -249,7 +249,8 @@ static void test_long_extensions(void **state)
     snprintf(extends[i], sizeof extends[i], "longrope:factor=4,long_factors=");
     for (int k = 0; k <= 32; k++) {
       size_t used = strlen(extends[i]);
-      snprintf(extends[i] + used, sizeof extends[i] - used, "%g%s", k < 32 ? 1 + k * 0.25 : 20 + i, k < 32 ? "/" : "");
+      snprintf(extends[i] + used, sizeof extends[i] - used, "%g%s", k < 32 ? 1 + k * 0.25 : 20 + i,
+               k < 32 ? "/" : "");
     }
     fake_curve(&r.methods[1], "sliding", extends[i], points);
     if (i != 1) fake_curve(&r.methods[1], "fixed-target", extends[i], points);

@@ -1,5 +1,6 @@
-/* What a session keeps: sessions that begin with the tokens of another have the bits of one that was fed them; sessions that keep
- * few keys have the bits of one that keeps all, or say that they cannot, and never more blocks than they were given. */
+/* What a session keeps: sessions that begin with the tokens of another have the bits of one that was fed them;
+ * sessions that keep few keys have the bits of one that keeps all, or say that they cannot, and never more blocks
+ * than they were given. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +35,8 @@ static alibi_session *open_session(alibi_model *model, int64_t capacity, int64_t
 static alibi_session *share(alibi_session *from, size_t length)
 {
   alibi_session *session;
-  if (alibi_session_share(from, (int64_t)length, NULL, &session, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  if (alibi_session_share(from, (int64_t)length, NULL, &session, &error) != ALIBI_OK)
+    fail_msg("%s", error.message);
   assert_int_equal(alibi_session_length(session), length);
   assert_int_equal(alibi_session_capacity(session), alibi_session_capacity(from));
   return session;
@@ -69,8 +71,8 @@ static void same_logits(const alibi_session *found, const alibi_session *expecte
 /* ---- the same beginning ---- */
 
 /* Goes on with tokens of its own, and has the logits of a session that was fed all of them. */
-static void goes_on(alibi_model *model, alibi_session *session, const char *extend, const uint32_t *tokens, uint64_t seed,
-                    size_t more)
+static void goes_on(alibi_model *model, alibi_session *session, const char *extend, const uint32_t *tokens,
+                    uint64_t seed, size_t more)
 {
   size_t length = (size_t)alibi_session_length(session);
   uint32_t others[LONG];
@@ -132,14 +134,19 @@ static void shared_sessions_are_as_if_fed(void **unused)
 {
   (void)unused;
   static const size_t lengths[] = {0, 1, 63, 64, 100, 128, 150};
-  static const char *const subjects[][2] = {{"position=alibi alibi_max_bias=4"}, {"position=alibi kv_heads=2"}, {"position=t5"},
-                                            {"position=rope"}, {"position=rope", "ntk"}, {"position=learned train_length=200"}};
+  static const char *const subjects[][2] = {{"position=alibi alibi_max_bias=4"},
+                                            {"position=alibi kv_heads=2"},
+                                            {"position=t5"},
+                                            {"position=rope"},
+                                            {"position=rope", "ntk"},
+                                            {"position=learned train_length=200"}};
   uint32_t tokens[LONG];
   tiny_tokens(tokens, LONG, 3, VOCABULARY);
   for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
     alibi_context *context = tiny_context(NULL, 1);
     alibi_model *model = tiny_model(context, subjects[i][0]);
-    for (size_t n = 0; n < sizeof lengths / sizeof lengths[0]; n++) shares(model, subjects[i][1], tokens, lengths[n]);
+    for (size_t n = 0; n < sizeof lengths / sizeof lengths[0]; n++)
+      shares(model, subjects[i][1], tokens, lengths[n]);
     assert_null(model->engines);
     alibi_model_free(model);
     alibi_context_free(context);
@@ -311,7 +318,8 @@ static void sessions_that_drop_are_copied(void **unused)
   uint32_t *tokens = malloc(MANY * sizeof *tokens);
   assert_non_null(tokens);
   tiny_tokens(tokens, MANY, 8, VOCABULARY);
-  alibi_session *all = open_session(model, MANY, 0, NULL), *few = open_session(model, MANY, KEEP, NULL), *copies[3];
+  alibi_session *all = open_session(model, MANY, 0, NULL), *few = open_session(model, MANY, KEEP, NULL),
+                *copies[3];
   feed(all, tokens, LENGTH);
   feed(few, tokens, LENGTH);
   alibi_session_options options;
@@ -384,7 +392,8 @@ static void a_query_that_looks_too_far_is_told(void **unused)
   feed(small, tokens, 10);
   float before[VOCABULARY];
   memcpy(before, alibi_session_logits(small), sizeof before);
-  says(alibi_step(model, three, (uint32_t[]){1, 2, tokens[fed]}, 3, &error), ALIBI_FAILED, "step: session 2: layer");
+  says(alibi_step(model, three, (uint32_t[]){1, 2, tokens[fed]}, 3, &error), ALIBI_FAILED,
+       "step: session 2: layer");
   assert_int_equal(alibi_session_length(small), 10);
   assert_int_equal(tiny_floats_differ(before, alibi_session_logits(small), VOCABULARY), 0);
   same_logits(few, all, "after it is told again");
@@ -445,22 +454,26 @@ static void refuses_where_nothing_may_be_dropped(void **unused)
   alibi_context_free(reference);
 }
 
-/* A head without a slope sees all keys, and no slope says what a table of distances may lose: a session would fail once it is full,
- * however late that is. */
+/* A head without a slope sees all keys, and no slope says what a table of distances may lose: a session would fail
+ * once it is full, however late that is. */
 static void refuses_heads_that_never_stop(void **unused)
 {
   (void)unused;
   alibi_context *context = tiny_context(NULL, 1);
-  static const char *const slopes = "session: keep 1000: expected a slope above 0 on every head, so that keys may be dropped, found 0 on ";
-  static const char *const kinds = "session: keep 1000: expected a position method whose bias falls by slopes or gates";
+  static const char *const slopes =
+      "session: keep 1000: expected a slope above 0 on every head, so that keys may be dropped, found 0 on ";
+  static const char *const kinds =
+      "session: keep 1000: expected a position method whose bias falls by slopes or gates";
   says(try_keep(context, "position=nape", 1000), ALIBI_INVALID, slopes);
   says(try_keep(context, "position=nape", 1000), ALIBI_INVALID, "head 1 of the position method 'nape'");
-  says(try_keep(context, "position=nape nape_share=0.25 kv_heads=1", 1000), ALIBI_INVALID, "head 3 of the position method 'nape'");
-  says(try_keep(context, "position=alibi alibi_slopes=0.5,0.25,0,0.1", 1000), ALIBI_INVALID, "head 2 of the position method 'alibi'");
+  says(try_keep(context, "position=nape nape_share=0.25 kv_heads=1", 1000), ALIBI_INVALID,
+       "head 3 of the position method 'nape'");
+  says(try_keep(context, "position=alibi alibi_slopes=0.5,0.25,0,0.1", 1000), ALIBI_INVALID,
+       "head 2 of the position method 'alibi'");
   says(try_keep(context, "position=bam", 1000), ALIBI_INVALID, kinds);
   says(try_keep(context, "position=kerple-power", 1000), ALIBI_INVALID, "found 'kerple-power'");
-  static const char *const able[] = {"position=alibi alibi_slopes=0.5,0.25,0.01,0.1", "position=alibi-learned", "position=fox",
-                                     "position=nape nape_share=0"};
+  static const char *const able[] = {"position=alibi alibi_slopes=0.5,0.25,0.01,0.1", "position=alibi-learned",
+                                     "position=fox", "position=nape nape_share=0"};
   for (size_t i = 0; i < sizeof able / sizeof able[0]; i++)
     if (try_keep(context, able[i], 1000) != ALIBI_OK) fail_msg("%s: %s", able[i], error.message);
   alibi_model *model = tiny_model(context, "position=nape");
@@ -502,8 +515,9 @@ static block_cache *pool(size_t kept)
 {
   block_cache *cache;
   const kernel_table *kernel = kernel_table_best();
-  assert_int_equal(block_cache_new_pool(kernel, LISTS, SIZE, 0, BLOCKS * ATTENTION_BLOCK, kept, 1, 0x1p-24, &cache, &error),
-                   ALIBI_OK);
+  assert_int_equal(
+      block_cache_new_pool(kernel, LISTS, SIZE, 0, BLOCKS * ATTENTION_BLOCK, kept, 1, 0x1p-24, &cache, &error),
+      ALIBI_OK);
   return cache;
 }
 

@@ -46,7 +46,8 @@ static char *answer_of(const method_result *methods, size_t count, char **rival)
 {
   static study_plan plan;
   study_results results = {.train_length = 64, .method_count = count};
-  plan = (study_plan){.length_count = LENGTHS, .protocol_count = 1, .entry_count = count, .command = "alibi study"};
+  plan =
+      (study_plan){.length_count = LENGTHS, .protocol_count = 1, .entry_count = count, .command = "alibi study"};
   memcpy(plan.lengths, lengths, sizeof lengths);
   snprintf(plan.protocols[0], sizeof plan.protocols[0], "fixed-target");
   assert_int_equal(memory_new(&results.methods, count, sizeof *results.methods, "test", NULL), ALIBI_OK);
@@ -245,7 +246,8 @@ static void every_length_is_read(void **unused)
 {
   (void)unused;
   static study_plan plan;
-  plan = (study_plan){.length_count = 2, .lengths = {64, 256}, .settings = {.max_targets = 100, .fixed_targets = 100}};
+  plan = (study_plan){
+      .length_count = 2, .lengths = {64, 256}, .settings = {.max_targets = 100, .fixed_targets = 100}};
   for (size_t i = 0; i < plan.length_count; i++) {
     alibi_evaluate_options sliding = schedule_cell(&plan, ALIBI_SLIDING, plan.lengths[i], "");
     alibi_evaluate_options apart = schedule_cell(&plan, ALIBI_NONOVERLAPPING, plan.lengths[i], "");
@@ -276,26 +278,31 @@ static void the_next_command_is_whole(void **unused)
   (void)unused;
   char command[6000], expected[6100];
   snprintf(command, sizeof command, "alibi study --out o --overwrite --alibi-slopes %05000d text", 1);
-  snprintf(expected, sizeof expected, "alibi study --out o-rival --alibi-slopes %05000d text --rival-length 256", 1);
+  snprintf(expected, sizeof expected, "alibi study --out o-rival --alibi-slopes %05000d text --rival-length 256",
+           1);
   suggests(command, expected);
   suggests("alibi study text", "alibi study text --out out/study-rival --rival-length 256");
   suggests("alibi study --out=o text", "alibi study --out=o-rival text --rival-length 256");
   suggests("alibi study --out o/ text", "alibi study --out o-rival text --rival-length 256");
   suggests("alibi study '--out=my o' 'a --overwrite --out b'",
            "alibi study '--out=my o'-rival 'a --overwrite --out b' --rival-length 256");
-  suggests("alibi study --out 'it'\\''s o' --overwrite=yes t", "alibi study --out 'it'\\''s o'-rival t --rival-length 256");
+  suggests("alibi study --out 'it'\\''s o' --overwrite=yes t",
+           "alibi study --out 'it'\\''s o'-rival t --rival-length 256");
   suggests("alibi study --rival-length 0 --no-overwrite --out o -- --overwrite --out t",
            "alibi study --out o-rival --rival-length 256 -- --overwrite --out t");
 }
 
-/* All settings of an extension, and lists of factors of a real model: whole in the plan, in study.json and in results. */
+/* All settings of an extension, and lists of factors of a real model: whole in the plan, in study.json and in
+ * results. */
 static void long_settings_stay_whole(void **unused)
 {
   (void)unused;
   static study_plan made, read;
-  char extend[3000] = "yarn:factor=4,beta_fast=16,beta_slow=1.5,attention_factor=1.1,mscale=0.7,mscale_all_dim=0.8,original_length=64,"
+  char extend[3000] = "yarn:factor=4,beta_fast=16,beta_slow=1.5,attention_factor=1.1,mscale=0.7,mscale_all_dim=0."
+                      "8,original_length=64,"
                       "truncate=false,longrope:factor=4,long_factors=1";
-  for (size_t i = 1; i < 48; i++) snprintf(extend + strlen(extend), sizeof extend - strlen(extend), "/%.9g", 1 + (double)i / 7);
+  for (size_t i = 1; i < 48; i++)
+    snprintf(extend + strlen(extend), sizeof extend - strlen(extend), "/%.9g", 1 + (double)i / 7);
   study_request q = asking_for("rope");
   alibi_error error = {0};
   q.extend = extend;
@@ -304,7 +311,8 @@ static void long_settings_stay_whole(void **unused)
   if (study_plan_make(&q, &made, &error) != ALIBI_OK) fail_msg("%s", error.message);
   assert_int_equal(made.extension_count, 2);
   size_t first = strlen(made.extensions[0]);
-  assert_true(strncmp(extend, made.extensions[0], first) == 0 && strcmp(extend + first + 1, made.extensions[1]) == 0);
+  assert_true(strncmp(extend, made.extensions[0], first) == 0 &&
+              strcmp(extend + first + 1, made.extensions[1]) == 0);
   made.text = strdup("a text");
   scratch_make();
   if (study_plan_write(&made, scratch_path(""), &error) != ALIBI_OK) fail_msg("%s", error.message);
