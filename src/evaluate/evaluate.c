@@ -39,8 +39,7 @@ void alibi_evaluate_options_init(alibi_evaluate_options *options)
   field_init((field_table)FIELD_TABLE(fields), options);
 }
 
-/* Tokens that nonoverlapping and sliding read: the same at every window of a sweep, so that its figures compare.
- */
+/* Tokens that nonoverlapping and sliding read: the same at every window of a sweep, so that its figures compare. */
 static size_t tokens_read(const alibi_evaluate_options *o, size_t count)
 {
   size_t targets = (size_t)(o->max_targets > o->longest ? o->max_targets : o->longest);
