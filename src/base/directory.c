@@ -1,0 +1,108 @@
+/* Directories: reading, removing, replacing.  A rename is the one step that cannot be seen half done. */
+#include "base/directory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/system.h"
+
+static int compare_names(const void *a, const void *b)
+{
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+status directory_read(const char *path, directory_list *list, alibi_error *error)
+{
+  const struct dirent *entry;
+  status result = ALIBI_OK;
+  *list = (directory_list){0};
+  DIR *directory = opendir(path);
+  if (!directory) return fail_errno(error, ALIBI_BAD_INPUT, "%s: cannot read the directory", path);
+  while (errno = 0, (entry = readdir(directory)) != NULL) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    TRY(memory_grow(&list->names, &list->capacity, list->count + 1, sizeof *list->names, "the names of files", error));
+    list->names[list->count] = strdup(entry->d_name);
+    if (!list->names[list->count]) RAISE(error, ALIBI_FAILED, "not enough memory for the names of files");
+    list->count++;
+  }
+  if (errno) result = fail_errno(error, ALIBI_BAD_INPUT, "%s: cannot read the directory", path);
+  if (list->count > 1) qsort(list->names, list->count, sizeof *list->names, compare_names);
+done:
+  closedir(directory);
+  if (result != ALIBI_OK) directory_list_free(list);
+  return result;
+}
+
+void directory_list_free(directory_list *list)
+{
+  for (size_t i = 0; i < list->count; i++) free(list->names[i]);
+  free(list->names);
+  *list = (directory_list){0};
+}
+
+status directory_remove(const char *path, alibi_error *error)
+{
+  directory_list list = {0};
+  char *file = NULL;
+  status result = ALIBI_OK;
+  if (!path_exists(path)) return ALIBI_OK;
+  TRY(directory_read(path, &list, error));
+  for (size_t i = 0; i < list.count; i++) {
+    file = path_join(path, list.names[i]);
+    if (!file) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+    if (unlink(file) != 0) {
+      result = fail_errno(error, ALIBI_FAILED, "%s: cannot remove the file", file);
+      goto done;
+    }
+    free(file);
+    file = NULL;
+  }
+  if (rmdir(path) != 0) result = fail_errno(error, ALIBI_FAILED, "%s: cannot remove the directory", path);
+done:
+  free(file);
+  directory_list_free(&list);
+  return result;
+}
+
+/* Names are on disk once the directory that holds them is. */
+static status sync_parent(const char *path, alibi_error *error)
+{
+  const char *slash = strrchr(path, '/');
+  char *parent = slash == path ? strdup("/") : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+  if (!parent) return fail(error, ALIBI_FAILED, "not enough memory for a path");
+  status result = ALIBI_OK;
+  int descriptor = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0 || (fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS))
+    result = fail_errno(error, ALIBI_FAILED, "%s: cannot be written to disk", parent);
+  if (descriptor >= 0) close(descriptor);
+  free(parent);
+  return result;
+}
+
+status directory_replace(const char *from, const char *to, alibi_error *error)
+{
+  status result;
+  size_t size = strlen(to) + sizeof ".old";
+  char *aside = malloc(size);
+  if (!aside) return fail(error, ALIBI_FAILED, "not enough memory for a path");
+  snprintf(aside, size, "%s.old", to);
+  bool there = path_exists(to);
+  TRY(directory_remove(aside, error));
+  if (there) TRY(file_move(to, aside, error));
+  result = file_move(from, to, error);
+  if (result != ALIBI_OK) {
+    if (there) rename(aside, to);
+    goto done;
+  }
+  TRY(sync_parent(to, error));
+  if (there) TRY(directory_remove(aside, error));
+done:
+  free(aside);
+  return result;
+}
