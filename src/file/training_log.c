@@ -1,0 +1,235 @@
+/* log.jsonl: the table of its keys, the writer, the reader.  The one idea: a line is true once its newline is there.
+ * So the writer puts a line out in one piece, and after a failure throws away what has no newline before it goes on;
+ * the reader passes over a last line without one. */
+#include "file/training_log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/system.h"
+#include "file/json.h"
+
+#define KEY(key, its_kind)                                                                                        \
+  {                                                                                                               \
+    .name = #key, .kind = its_kind, .offset = offsetof(training_step, key), .minimum = 0, .maximum = MOST          \
+  }
+#define MOST (double)(1LL << 53) /* integers beyond would not survive JSON */
+
+static const field step_fields[] = {
+    KEY(step, FIELD_INTEGER),
+    {.name = "loss", .kind = FIELD_REAL, .offset = offsetof(training_step, loss), .minimum = -1e300, .maximum = 1e300},
+    {.name = "gradient_norm",
+     .kind = FIELD_REAL,
+     .offset = offsetof(training_step, gradient_norm),
+     .minimum = 0,
+     .maximum = 1e300},
+    KEY(learning_rate, FIELD_REAL),
+    KEY(tokens, FIELD_INTEGER),
+    KEY(tokens_done, FIELD_INTEGER),
+    KEY(length, FIELD_INTEGER),
+    KEY(tokens_per_second, FIELD_REAL),
+    KEY(share_of_peak, FIELD_REAL),
+    KEY(seconds, FIELD_REAL),
+};
+
+field_table training_step_fields(void)
+{
+  return (field_table)FIELD_TABLE(step_fields);
+}
+
+/* ---- one step for people ---- */
+
+/* 13,456 */
+static void format_grouped(double value, char *text, size_t size)
+{
+  char digits[32];
+  snprintf(digits, sizeof digits, "%.0f", fmin(value, 1e18));
+  size_t count = strlen(digits), used = 0;
+  for (size_t i = 0; i < count && used + 2 < size; i++) {
+    if (i > 0 && (count - i) % 3 == 0) text[used++] = ',';
+    text[used++] = digits[i];
+  }
+  text[used] = '\0';
+}
+
+/* 5.9e-3 */
+static void format_power(double value, char *text, size_t size)
+{
+  snprintf(text, size, "%.1e", value);
+  char *e = strchr(text, 'e');
+  if (!e) return;
+  long exponent = strtol(e + 1, NULL, 10);
+  snprintf(e, size - (size_t)(e - text), "e%ld", exponent);
+}
+
+void training_step_text(const training_step *s, int64_t steps, char *text, size_t size)
+{
+  char total[32] = "", loss[32], norm[48] = "", rate[48] = "", speed[64] = "", peak[32] = "", number[40];
+  if (steps > 0) snprintf(total, sizeof total, "/%" PRId64, steps);
+  if (isfinite(s->loss)) snprintf(loss, sizeof loss, fabs(s->loss) < 1e5 ? "%.3f" : "%.2e", s->loss);
+  else snprintf(loss, sizeof loss, "%s", isnan(s->loss) ? "nan" : "inf");
+  if (isfinite(s->gradient_norm)) {
+    bool plain = s->gradient_norm == 0 || (s->gradient_norm >= 0.01 && s->gradient_norm < 1e4);
+    if (plain) snprintf(number, sizeof number, "%.2f", s->gradient_norm);
+    else format_power(s->gradient_norm, number, sizeof number);
+    snprintf(norm, sizeof norm, ", norm %s", number);
+  }
+  if (isfinite(s->learning_rate)) {
+    format_power(s->learning_rate, number, sizeof number);
+    snprintf(rate, sizeof rate, ", rate %s", number);
+  }
+  if (isfinite(s->tokens_per_second) && s->tokens_per_second > 0) {
+    format_grouped(s->tokens_per_second, number, sizeof number);
+    snprintf(speed, sizeof speed, ", %s tokens/s", number);
+  }
+  if (isfinite(s->share_of_peak) && s->share_of_peak > 0)
+    snprintf(peak, sizeof peak, ", %.0f %% of peak", 100 * fmin(s->share_of_peak, 99));
+  snprintf(text, size, "step %" PRId64 "%s, loss %s%s%s%s%s", s->step, total, loss, norm, rate, speed, peak);
+}
+
+/* ---- writing ---- */
+
+/* The number of the line's step; false where the line is no JSON object with one. */
+static bool line_step(const char *line, size_t size, int64_t *step)
+{
+  json_node *node = NULL;
+  bool found = node_parse(line, size, "line", &node, NULL) == ALIBI_OK;
+  const json_node *number = node_get(node, "step");
+  found = found && node_kind_of(number) == NODE_INTEGER;
+  if (found) *step = node_integer(number, 0);
+  node_free(node);
+  return found;
+}
+
+static void copy_kept(const mapped_file *old, int64_t last, FILE *stream)
+{
+  const char *line = (const char *)old->data, *end = line + old->size, *newline;
+  for (; line < end && (newline = memchr(line, '\n', (size_t)(end - line))); line = newline + 1) {
+    int64_t step;
+    if (line_step(line, (size_t)(newline - line), &step) && step <= last)
+      fwrite(line, 1, (size_t)(newline + 1 - line), stream); /* replace_commit asks the stream */
+  }
+}
+
+/* Puts a file of the lines that stay in the place of the old one, and opens it at its end. */
+static status open_after(training_log_writer *writer, int64_t last, alibi_error *error)
+{
+  status result;
+  replace_file kept = {0};
+  mapped_file old = {0};
+  bool opened = false;
+  TRY(replace_begin(writer->path, &kept, error));
+  if (last >= 0 && path_exists(writer->path)) {
+    TRY(mapped_file_open(writer->path, &old, error));
+    opened = true;
+    copy_kept(&old, last, kept.stream);
+  }
+  TRY(replace_commit(&kept, error));
+  writer->stream = fopen(writer->path, "ab");
+  if (!writer->stream) result = fail_errno(error, ALIBI_FAILED, "%s: cannot write", writer->path);
+done:
+  replace_abandon(&kept);
+  if (opened) mapped_file_close(&old);
+  return result;
+}
+
+status training_log_begin(const char *path, int64_t last, training_log_writer *writer, alibi_error *error)
+{
+  *writer = (training_log_writer){.path = strdup(path)};
+  if (!writer->path) return fail(error, ALIBI_FAILED, "not enough memory for a path");
+  status result = open_after(writer, last, error);
+  if (result != ALIBI_OK) training_log_end(writer);
+  return result;
+}
+
+static status write_line(training_log_writer *writer, const char *line, size_t size, alibi_error *error)
+{
+  if (!writer->stream) {
+    status result = open_after(writer, INT64_MAX, error);
+    if (result != ALIBI_OK) return result;
+  }
+  if (fwrite(line, 1, size, writer->stream) == size && fflush(writer->stream) == 0) return ALIBI_OK;
+  status result = fail_errno(error, ALIBI_FAILED, "%s: cannot write", writer->path);
+  fclose(writer->stream);
+  writer->stream = NULL;
+  return result;
+}
+
+/* A number as JSON writes it, whatever the locale of the host program. */
+static void number_text(const field *f, const void *values, char *text, size_t size)
+{
+  if (f->kind == FIELD_REAL && !isfinite(field_get_number(f, values))) {
+    snprintf(text, size, "null");
+    return;
+  }
+  field_get_text(f, values, text, size);
+  char *point = text + strspn(text, "0123456789eE+-");
+  if (*point) *point = '.';
+}
+
+status training_log_step(training_log_writer *writer, const training_step *step, alibi_error *error)
+{
+  enum { FIELDS = sizeof step_fields / sizeof step_fields[0], FIELD_ROOM = 64 };
+  char line[FIELDS * FIELD_ROOM + 8], number[40];
+  size_t used = 0;
+  for (size_t i = 0; i < FIELDS; i++) {
+    number_text(&step_fields[i], step, number, sizeof number);
+    used += (size_t)snprintf(line + used, sizeof line - used, "%s\"%s\":%s", i ? "," : "{", step_fields[i].name,
+                             number);
+  }
+  used += (size_t)snprintf(line + used, sizeof line - used, "}\n");
+  return write_line(writer, line, used, error);
+}
+
+/* Takes the tree over. */
+static status write_node(training_log_writer *writer, json_node *node, alibi_error *error)
+{
+  status result;
+  char *text = node_to_text(node);
+  if (text) {
+    size_t size = strlen(text);
+    text[size] = '\n'; /* in the place of its NUL, which nobody needs any more */
+    result = write_line(writer, text, size + 1, error);
+  } else {
+    result = fail(error, ALIBI_FAILED, "%s: not enough memory to write it", writer->path);
+  }
+  free(text);
+  node_free(node);
+  return result;
+}
+
+status training_log_evaluation(training_log_writer *writer, int64_t step, const training_evaluation *list,
+                               size_t count, alibi_error *error)
+{
+  json_node *node = node_new_object(), *array = node_new_array();
+  node_set_integer(node, "step", step);
+  for (size_t i = 0; i < count; i++) {
+    json_node *one = node_new_object();
+    node_set_integer(one, "length", list[i].length);
+    node_set_number(one, "loss", list[i].loss);
+    node_set_number(one, "perplexity", list[i].perplexity);
+    node_append(array, one);
+  }
+  node_set(node, "evaluation", array);
+  return write_node(writer, node, error);
+}
+
+status training_log_event(training_log_writer *writer, int64_t step, const char *name, const char *text,
+                          alibi_error *error)
+{
+  json_node *node = node_new_object();
+  node_set_integer(node, "step", step);
+  node_set_text(node, "event", name);
+  if (text && *text) node_set_text(node, "text", text);
+  return write_node(writer, node, error);
+}
+
+void training_log_end(training_log_writer *writer)
+{
+  if (writer->stream) fclose(writer->stream);
+  free(writer->path);
+  *writer = (training_log_writer){0};
+}
