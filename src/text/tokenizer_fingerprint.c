@@ -1,0 +1,32 @@
+/* A tokenizer as bytes: its kind, its tokens in the order of ids, each after its length, and its merges by rank. */
+#include "text/tokenizer_fingerprint.h"
+
+#include <string.h>
+
+#include "base/fingerprint.h"
+#include "text/bpe_model.h"
+#include "text/tokenizer.h"
+
+status tokenizer_fingerprint(const alibi_tokenizer *tokenizer, uint64_t *value, alibi_error *error)
+{
+  fingerprint *f;
+  status result = fingerprint_begin(&f, error);
+  if (result != ALIBI_OK) return result;
+  const char *kind = alibi_tokenizer_kind(tokenizer);
+  fingerprint_add(f, kind, strlen(kind) + 1);
+  for (uint32_t id = 0; id < alibi_tokenizer_vocabulary(tokenizer); id++) {
+    size_t size;
+    const unsigned char *bytes = alibi_tokenizer_bytes(tokenizer, id, &size);
+    uint32_t length = (uint32_t)size;
+    fingerprint_add(f, &length, sizeof length);
+    fingerprint_add(f, bytes, size);
+  }
+  if (strcmp(kind, "bpe") == 0) {
+    const bpe *b = tokenizer->state;
+    fingerprint_add(f, b->merges, b->merge_count * sizeof *b->merges);
+  }
+  *value = fingerprint_value(f);
+  if (*value == 0) *value = 1;
+  fingerprint_free(f);
+  return ALIBI_OK;
+}
