@@ -142,7 +142,7 @@ static void rotate(void *user)
 static void cross_entropy(void *user)
 {
   kernels_case *k = user;
-  k->t->cross_entropy(k->n, k->x[0], 3, 0.01f, k->x[2], k->x[1]);
+  k->t->cross_entropy(k->n, k->x[0], 3, 0.01f, 0, k->x[2], k->x[1]);
 }
 
 static void adamw(void *user)

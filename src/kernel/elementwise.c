@@ -258,7 +258,7 @@ void KERNEL(rotate_adjacent)(size_t half, const float *cosine, const float *sine
   }
 }
 
-void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float *loss, float *d)
+void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss, float *d)
 {
   vf largest = vf_splat(-INFINITY), sum = {0};
   for (size_t c = 0; c < n; c += LANES) {
@@ -272,10 +272,10 @@ void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight
     sum += e;
     if (d) vf_store_part(d + c, e, w);
   }
-  float total = vf_sum(sum);
-  *loss = logf(total) + maximum - right;
+  float total = vf_sum(sum), lse = logf(total) + maximum;
+  *loss = lse - right;
   if (!d) return;
-  KERNEL(scale)(n, weight / total, d);
+  KERNEL(scale)(n, weight * (1 + 2 * z_loss * lse) / total, d);
   d[target] -= weight;
 }
 

@@ -195,9 +195,9 @@ typedef struct kernel_table {
   void (*rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
   void (*rotate_adjacent)(size_t half, const float *cosine, const float *sine, bool inverse, float *x); /* (2p, 2p + 1) */
 
-  /* One row of logits: *loss = -log softmax(x)[target]; where d is given, d = (softmax - onehot) * weight (d may
-   * be x). */
-  void (*cross_entropy)(size_t n, const float *x, size_t target, float weight, float *loss, float *d);
+  /* One row of logits: *loss = -log softmax(x)[target]; where d is given (it may be x), the gradient of weight * (loss +
+   * z_loss * lse^2), lse = log sum exp x: d = ((1 + 2 z_loss lse) softmax - onehot) * weight. */
+  void (*cross_entropy)(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss, float *d);
 
   void (*adamw)(size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v);
 } kernel_table;

@@ -150,15 +150,16 @@ void rotate_adjacent_reference(size_t half, const float *cosine, const float *si
   }
 }
 
-void cross_entropy_reference(size_t n, const float *x, size_t target, float weight, float *loss, float *d)
+void cross_entropy_reference(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss, float *d)
 {
   double largest = x[0], total = 0;
   for (size_t c = 0; c < n; c++)
     largest = x[c] > largest ? x[c] : largest; /* not fmax, on which gcc 12 for ARM breaks */
   for (size_t c = 0; c < n; c++) total += exp(x[c] - largest);
-  *loss = (float)(log(total) + largest - x[target]);
+  double lse = log(total) + largest, share = (1 + 2 * (double)z_loss * lse) / total;
+  *loss = (float)(lse - x[target]);
   if (!d) return;
-  for (size_t c = 0; c < n; c++) d[c] = (float)((exp(x[c] - largest) / total - (c == target)) * weight);
+  for (size_t c = 0; c < n; c++) d[c] = (float)((exp(x[c] - largest) * share - (c == target)) * weight);
 }
 
 void adamw_reference(size_t n, const adamw_step *s, const float *grad, float *value, float *m, float *v)

@@ -45,7 +45,7 @@ void KERNEL(scale)(size_t n, float scale, float *y);
 double KERNEL(sum_squares)(size_t n, const float *x);
 void KERNEL(rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
 void KERNEL(rotate_adjacent)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
-void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float *loss, float *d);
+void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss, float *d);
 void KERNEL(adamw)(size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v);
 
 extern const kernel_table KERNEL(kernel_table);

@@ -7,6 +7,13 @@
 #include "model/walk.h"
 #include "position/score_scaling.h"
 
+static bool none_has_a_target(const uint32_t *targets, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (targets[i] != OP_NO_TARGET) return false;
+  return true;
+}
+
 /* Loss and gradient through the output weight, a chunk of rows at a time, so that no [R, V] matrix is stored. */
 static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *targets, model_parameters *grads)
 {
@@ -16,8 +23,13 @@ static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *
   for (size_t r0 = 0; r0 < s->rows; r0 += p->shape.head_rows) {
     size_t n = s->rows - r0 < p->shape.head_rows ? s->rows - r0 : p->shape.head_rows;
     const float *hidden = p->hidden + r0 * s->width;
+    if (none_has_a_target(targets + r0, n)) {
+      memset(p->losses + r0, 0, n * sizeof *p->losses);
+      memset(p->dhidden + r0 * s->width, 0, n * s->width * sizeof *p->dhidden);
+      continue;
+    }
     op_linear_forward(context, &p->work, n, hidden, s->width, &head, NULL, p->logits, head.rows, false);
-    op_cross_entropy(context, n, head.rows, p->logits, targets + r0, 1, p->losses + r0, p->logits);
+    op_cross_entropy(context, n, head.rows, p->logits, targets + r0, 1, p->z_loss, p->losses + r0, p->logits);
     op_linear_backward(context, &p->work, n, hidden, s->width, &head, p->logits, head.rows,
                        p->dhidden + r0 * s->width, s->width, grads->output_weight, NULL);
   }
@@ -115,7 +127,15 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
                    s->width, p->dx, g->attention_norm_gain, g->attention_norm_shift);
 }
 
-double model_backward(model_pass *p, const uint32_t *targets, model_parameters *grads)
+/* Gradients from `first` to `end` are final; returns where they begin, the next ones' end. */
+static size_t tell(const backward_hooks *hooks, const model_parameters *grads, const float *first, size_t end)
+{
+  size_t from = (size_t)(first - grads->embedding);
+  if (hooks && end > from) hooks->ready(hooks->user, from, end - from);
+  return from;
+}
+
+double model_backward(model_pass *p, const uint32_t *targets, model_parameters *grads, const backward_hooks *hooks)
 {
   alibi_context *context = p->model->context;
   const position_plan *plan = &p->position.plan;
@@ -133,13 +153,16 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   op_norm_backward(context, s.norm, s.rows, 1, s.width, p->residual, s.width, p->model->parameters.final_norm_gain,
                    p->final_mean, p->final_rstd, p->dhidden, s.width, p->dx, grads->final_norm_gain,
                    grads->final_norm_shift);
+  size_t final = tell(hooks, grads, grads->final_norm_gain, p->model->list.floats);
   for (size_t layer = (size_t)p->model->config.layers; layer-- > 0;) {
     feed_forward_backward(p, &s, layer, &p->blocks[layer], &grads->blocks[layer]);
     attention_backward(p, &s, layer, &p->blocks[layer], grads);
+    final = tell(hooks, grads, grads->blocks[layer].attention_norm_gain, final);
   }
   op_embedding_backward(context, s.rows, s.width, p->tokens, p->positions, plan->embedding_scale, p->dx,
                         grads->embedding, own->embedding);
   if (p->model->method->backward) p->model->method->backward(&p->request, plan, own, grads->position);
   score_scaling_backward(&p->request, plan, own->row_scale, grads->score_scale);
+  tell(hooks, grads, grads->embedding, final);
   return loss;
 }

@@ -311,7 +311,7 @@ void model_losses(model_pass *p, const size_t *rows, const uint32_t *targets, si
     for (size_t i = 0; i < n; i++)
       memcpy(p->gathered + i * width, p->hidden + rows[start + i] * width, width * sizeof *p->gathered);
     op_linear_forward(context, &p->work, n, p->gathered, width, &head, NULL, p->logits, vocabulary, false);
-    op_cross_entropy(context, n, vocabulary, p->logits, targets + start, 0, losses + start, NULL);
+    op_cross_entropy(context, n, vocabulary, p->logits, targets + start, 0, 0, losses + start, NULL);
   }
 }
 

@@ -60,6 +60,7 @@ typedef struct pass_shape {
   size_t head_rows; /* rows of logits held at once */
   bool keep;        /* for backward */
   bool drops;       /* caches may have pools */
+  bool recompute;   /* of what backward needs only each block's input is kept, the rest made again */
   const position_extension *extension; /* NULL: the model's own, if it has one */
   const void *extension_options;
 } pass_shape;
@@ -90,9 +91,27 @@ typedef struct position_tails {
   float *largest_factors; /* [sets, H] */
 } position_tails;
 
+/* Numbers of a forward for backward that are 0 by chance, the others grown to make up for it (Srivastava et al. 2014).
+ * Which: a pure function of (seed, step, layer, place, first_row + row, channel). */
+typedef struct pass_dropout {
+  double rate; /* 0: none */
+  uint64_t seed, step;
+  uint64_t first_row; /* of the step's rows that came before this pass's first one */
+} pass_dropout;
+
+/* Told by the thread that computes, while backward runs: floats from .. from + count - 1 of the block of gradients are
+ * final.  From the end of the block to its beginning, each float once. */
+typedef struct backward_hooks {
+  void (*ready)(void *user, size_t from, size_t count);
+  void *user;
+} backward_hooks;
+
 typedef struct model_pass {
   alibi_model *model;
   pass_shape shape;
+  /* Settings of training, 0 in a new pass; may change between runs. */
+  pass_dropout dropout;
+  float z_loss; /* op_cross_entropy */
   position_request request;
   position_tables position;
   position_plan_grad position_grad;
@@ -151,8 +170,9 @@ void model_losses(model_pass *pass, const size_t *rows, const uint32_t *targets,
 /* Logits [V] of one row. */
 void model_logits(model_pass *pass, size_t row, float *logits);
 
-/* Loss of every row against targets [R] (sum, in double, of nats) and the gradient of that sum, added to grads.  After a
- * forward of segments that want all of their rows. */
-double model_backward(model_pass *pass, const uint32_t *targets, model_parameters *grads);
+/* Cross-entropy of every row against targets [R] (sum, in double, of nats; rows with OP_NO_TARGET count nowhere), and the
+ * gradient of that sum (and of the z-loss, which is not in it), added to grads, which point into a block like the model's
+ * values.  After a forward of segments that want all of their rows.  hooks: NULL or whom to tell. */
+double model_backward(model_pass *pass, const uint32_t *targets, model_parameters *grads, const backward_hooks *hooks);
 
 #endif

@@ -97,9 +97,14 @@ void op_scale_heads_backward(alibi_context *context, size_t rows, size_t heads, 
                              size_t length, const size_t *positions, const float *x, float *dx, size_t stride,
                              float *dscale);
 
-/* losses[r] = -log softmax(logits[r])[target[r]]; dlogits (may be logits, NULL: not wanted) = (softmax - onehot) * weight. */
+/* The target of a row that has none: its loss and its gradient are 0. */
+#define OP_NO_TARGET UINT32_MAX
+
+/* losses[r] = -log softmax(logits[r])[target[r]].  dlogits (may be logits, NULL: not wanted): the gradient of weight * (loss +
+ * z_loss * lse^2), lse = log sum exp logits[r]: z-loss (Chowdhery et al. 2022, PaLM, section 5) keeps lse near 0; it is in the
+ * gradient only, never in the loss that is told. */
 void op_cross_entropy(alibi_context *context, size_t rows, size_t vocabulary, const float *logits,
-                      const uint32_t *targets, float weight, float *losses, float *dlogits);
+                      const uint32_t *targets, float weight, float z_loss, float *losses, float *dlogits);
 
 double op_sum_squares(alibi_context *context, size_t n, const float *x);
 void op_adamw(alibi_context *context, size_t n, const adamw_step *step, const float *grad, float *value, float *m,

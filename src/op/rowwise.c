@@ -196,11 +196,17 @@ void op_scale_heads_backward(alibi_context *context, size_t rows, size_t heads, 
 }
 
 void op_cross_entropy(alibi_context *context, size_t rows, size_t vocabulary, const float *logits,
-                      const uint32_t *targets, float weight, float *losses, float *dlogits)
+                      const uint32_t *targets, float weight, float z_loss, float *losses, float *dlogits)
 {
   FOR_BLOCKS(rows, rows * vocabulary, {
     float *d = dlogits ? dlogits + item * vocabulary : NULL;
-    context->kernel->cross_entropy(vocabulary, logits + item * vocabulary, targets[item], weight, losses + item, d);
+    if (targets[item] == OP_NO_TARGET) {
+      losses[item] = 0;
+      if (d) memset(d, 0, vocabulary * sizeof *d);
+      continue;
+    }
+    context->kernel->cross_entropy(vocabulary, logits + item * vocabulary, targets[item], weight, z_loss, losses + item,
+                                   d);
   });
 }
 

@@ -249,7 +249,7 @@ static status accumulate(alibi_trainer *t, double *loss, alibi_error *error)
     for (size_t s = 0; s < count; s++) sample(t, done + s, t->tokens + s * t->length, t->targets + s * t->length);
     status result = model_forward(t->pass, t->tokens, t->segments, count, error);
     if (result != ALIBI_OK) return result;
-    *loss += model_backward(t->pass, t->targets, &t->gradient_pointers);
+    *loss += model_backward(t->pass, t->targets, &t->gradient_pointers, NULL);
     done += count;
   }
   return ALIBI_OK;

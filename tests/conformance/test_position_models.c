@@ -190,7 +190,7 @@ static void check_gradients(const subject *s)
   tiny_tokens(t.tokens, ROWS, 21, VOCABULARY);
   tiny_tokens(t.targets, ROWS, 22, VOCABULARY);
   forward(s, pass, t.tokens, ROWS);
-  model_backward(pass, t.targets, &grads);
+  model_backward(pass, t.targets, &grads, NULL);
   for (size_t i = 0; i < s->model->list.count; i++) {
     const parameter *p = &s->model->list.items[i];
     if (is_of_position(p)) check_parameter(s, pass, &t, p, block + p->offset);

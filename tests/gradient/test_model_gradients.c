@@ -90,7 +90,7 @@ static void gradient(bench *b)
 {
   memset(b->gradients, 0, b->model->list.floats * sizeof(float));
   forward(b);
-  model_backward(b->pass, b->targets, &b->pointers);
+  model_backward(b->pass, b->targets, &b->pointers, NULL);
 }
 
 /* Direction 0 is the gradient's own: no other has so large a derivative, so an error of scale cannot hide.  The
@@ -313,7 +313,7 @@ static void micro_batches_add_up(void **unused)
     for (size_t s = 0; s < SEQUENCES; s++) {
       pass_segment segment = {.count = counts[s]};
       assert_int_equal(model_forward(parts.pass, parts.tokens + start, &segment, 1, &error), ALIBI_OK);
-      model_backward(parts.pass, parts.targets + start, &parts.pointers);
+      model_backward(parts.pass, parts.targets + start, &parts.pointers, NULL);
       start += counts[s];
     }
     for (size_t i = 0; i < whole.model->list.count; i++) {

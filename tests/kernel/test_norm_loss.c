@@ -154,8 +154,8 @@ static void check_loss(const kernel_table *t, size_t n, size_t target, double sp
   for (size_t c = 0; c < n; c++)
     largest = x[c] > largest ? x[c] : largest; /* not fmax, on which gcc 12 for ARM breaks */
   for (size_t c = 0; c < n; c++) total += exp(x[c] - largest);
-  t->cross_entropy(n, x, target, 0.01f, &loss, d);
-  t->cross_entropy(n, x, target, 0.01f, &loss_alone, NULL);
+  t->cross_entropy(n, x, target, 0.01f, 0, &loss, d);
+  t->cross_entropy(n, x, target, 0.01f, 0, &loss_alone, NULL);
   expect_bits("loss without its gradient", t->name, 1, &loss_alone, &loss);
   expect_near("loss", t->name, 0, loss, log(total) + largest - x[target],
               reduction(n, 1) + 4 * EPS * (fabs(log(total)) + fabs(largest) + fabs(x[target])));
@@ -166,7 +166,7 @@ static void check_loss(const kernel_table *t, size_t n, size_t target, double sp
                 0.01 * (p * relative + 4 * EPS * (p + (c == target))) + FLT_MIN);
   }
   float *in_place = copied_floats(n, x);
-  t->cross_entropy(n, in_place, target, 0.01f, &loss, in_place);
+  t->cross_entropy(n, in_place, target, 0.01f, 0, &loss, in_place);
   expect_bits("gradient in place", t->name, n, in_place, d);
 }
 

@@ -453,7 +453,7 @@ static void gradients_are_differences_of_a_models_loss(void **unused)
   bench b;
   bench_open(&b, "reference", 1, "position=fire train_length=48");
   forward(&b);
-  model_backward(b.pass, b.targets, &b.pointers);
+  model_backward(b.pass, b.targets, &b.pointers, NULL);
   for (size_t which = 0; which < PARAMETERS; which++) {
     const parameter *p = own_parameter(&b, which);
     float direction[256];
@@ -480,7 +480,7 @@ static void a_models_bits_do_not_depend_on_threads(void **unused)
     bench b;
     bench_open(&b, NULL, threads[k], "position=fire");
     forward(&b);
-    model_backward(b.pass, b.targets, &b.pointers);
+    model_backward(b.pass, b.targets, &b.pointers, NULL);
     floats = b.model->list.floats;
     if (!expected) {
       expected = malloc(floats * sizeof *expected);

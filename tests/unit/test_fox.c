@@ -89,7 +89,7 @@ static double gradient(reader *r)
 {
   memset(r->gradients, 0, r->model->list.floats * sizeof *r->gradients);
   forward(r);
-  return model_backward(r->pass, r->targets, &r->pointers);
+  return model_backward(r->pass, r->targets, &r->pointers, NULL);
 }
 
 static const parameter *find(const reader *r, const char *name)

@@ -80,8 +80,8 @@ SPY(rotate, (size_t half, const float *cosine, const float *sine, bool inverse, 
     (half, cosine, sine, inverse, x))
 SPY(rotate_adjacent, (size_t half, const float *cosine, const float *sine, bool inverse, float *x),
     (half, cosine, sine, inverse, x))
-SPY(cross_entropy, (size_t n, const float *x, size_t target, float weight, float *loss, float *d),
-    (n, x, target, weight, loss, d))
+SPY(cross_entropy, (size_t n, const float *x, size_t target, float weight, float z_loss, float *loss, float *d),
+    (n, x, target, weight, z_loss, loss, d))
 SPY(adamw, (size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v),
     (n, step, grad, value, m, v))
 
@@ -405,8 +405,8 @@ static void cross_entropy(alibi_context *context, results *r)
   float *logits = numbers(ROWS * VOCABULARY, 1), *losses = floats(ROWS), *without = floats(ROWS);
   uint32_t targets[ROWS];
   for (size_t i = 0; i < ROWS; i++) targets[i] = (uint32_t)random_below(2, 1, i, VOCABULARY);
-  op_cross_entropy(context, ROWS, VOCABULARY, logits, targets, 0.25f, without, NULL);
-  op_cross_entropy(context, ROWS, VOCABULARY, logits, targets, 0.25f, losses, logits);
+  op_cross_entropy(context, ROWS, VOCABULARY, logits, targets, 0.25f, 0.01f, without, NULL);
+  op_cross_entropy(context, ROWS, VOCABULARY, logits, targets, 0.25f, 0.01f, losses, logits);
   expect_same("losses with gradients", losses, without, ROWS);
   result(r, losses, ROWS);
   result(r, logits, ROWS * VOCABULARY);
