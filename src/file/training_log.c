@@ -1,8 +1,9 @@
-/* log.jsonl: the table of its keys, the writer, the reader.  The one idea: a line is true once its newline is there.
- * So the writer puts a line out in one piece, and after a failure throws away what has no newline before it goes on;
- * the reader passes over a last line without one. */
+/* log.jsonl: the table of its keys, the writer, the reader.  The one idea: a line is true once its newline is
+ * there. So the writer puts a line out in one piece, and after a failure throws away what has no newline before it
+ * goes on; the reader passes over a last line without one. */
 #include "file/training_log.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,13 +15,17 @@
 
 #define KEY(key, its_kind)                                                                                        \
   {                                                                                                               \
-    .name = #key, .kind = its_kind, .offset = offsetof(training_step, key), .minimum = 0, .maximum = MOST          \
+    .name = #key, .kind = its_kind, .offset = offsetof(training_step, key), .minimum = 0, .maximum = MOST         \
   }
 #define MOST (double)(1LL << 53) /* integers beyond would not survive JSON */
 
 static const field step_fields[] = {
     KEY(step, FIELD_INTEGER),
-    {.name = "loss", .kind = FIELD_REAL, .offset = offsetof(training_step, loss), .minimum = -1e300, .maximum = 1e300},
+    {.name = "loss",
+     .kind = FIELD_REAL,
+     .offset = offsetof(training_step, loss),
+     .minimum = -1e300,
+     .maximum = 1e300},
     {.name = "gradient_norm",
      .kind = FIELD_REAL,
      .offset = offsetof(training_step, gradient_norm),
@@ -232,4 +237,178 @@ void training_log_end(training_log_writer *writer)
   if (writer->stream) fclose(writer->stream);
   free(writer->path);
   *writer = (training_log_writer){0};
+}
+
+/* ---- reading ---- */
+
+typedef struct reader {
+  const char *path;
+  size_t line;
+  training_log *log;
+  alibi_error *error;
+} reader;
+
+static status refuse(const reader *r, const char *key, const char *expected)
+{
+  return fail(r->error, ALIBI_BAD_INPUT, "%s: line %zu: %s: expected %s", r->path, r->line, key, expected);
+}
+
+/* A member that is a number, null for one that is not finite, or absent, which leaves the value as it is. */
+static status take_number(const reader *r, const json_node *node, const field *f, void *values)
+{
+  char option[1024];
+  node_kind kind = node_kind_of(node);
+  if (!node || kind == NODE_NULL) return ALIBI_OK;
+  if (kind != NODE_INTEGER && kind != NODE_REAL) return refuse(r, f->name, "a number");
+  snprintf(option, sizeof option, "%s: line %zu: %s", r->path, r->line, f->name);
+  status result = field_set_number(f, values, option, node_number(node, NAN), r->error);
+  return result == ALIBI_INVALID ? ALIBI_BAD_INPUT : result;
+}
+
+/* What comes after `step` was before a jump back, and is told again. */
+static void forget_after(training_log *log, int64_t step)
+{
+  while (log->step_count > 0 && log->steps[log->step_count - 1].step > step) log->step_count--;
+  while (log->evaluation_count > 0 && log->evaluations[log->evaluation_count - 1].step > step)
+    log->evaluation_count--;
+}
+
+static status take_step(const reader *r, const json_node *line, int64_t number)
+{
+  training_log *log = r->log;
+  training_step step = {.loss = NAN,
+                        .gradient_norm = NAN,
+                        .learning_rate = NAN,
+                        .tokens_per_second = NAN,
+                        .share_of_peak = NAN,
+                        .seconds = NAN};
+  status result = ALIBI_OK;
+  for (size_t i = 0; i < sizeof step_fields / sizeof step_fields[0]; i++)
+    TRY(take_number(r, node_get(line, step_fields[i].name), &step_fields[i], &step));
+  if (log->step_count > 0 && log->steps[log->step_count - 1].step >= number) forget_after(log, number - 1);
+  TRY(memory_grow(&log->steps, &log->step_room, log->step_count + 1, sizeof step, "the steps of a log", r->error));
+  log->steps[log->step_count++] = step;
+done:
+  return result;
+}
+
+static status take_evaluation(const reader *r, const json_node *list, int64_t step)
+{
+  static const field fields[] = {
+      {.name = "length",
+       .kind = FIELD_INTEGER,
+       .offset = offsetof(training_evaluation, length),
+       .minimum = 1,
+       .maximum = MOST},
+      {.name = "loss",
+       .kind = FIELD_REAL,
+       .offset = offsetof(training_evaluation, loss),
+       .minimum = -1e300,
+       .maximum = 1e300},
+      {.name = "perplexity",
+       .kind = FIELD_REAL,
+       .offset = offsetof(training_evaluation, perplexity),
+       .minimum = 0,
+       .maximum = DBL_MAX},
+  };
+  training_log *log = r->log;
+  status result = ALIBI_OK;
+  if (node_kind_of(list) != NODE_ARRAY) return refuse(r, "evaluation", "an array");
+  for (size_t i = 0; i < node_count(list); i++) {
+    training_evaluation one = {.step = step, .loss = NAN, .perplexity = NAN};
+    const json_node *item = node_at(list, i);
+    for (size_t k = 0; k < sizeof fields / sizeof fields[0]; k++)
+      TRY(take_number(r, node_get(item, fields[k].name), &fields[k], &one));
+    if (one.length == 0) TRY(refuse(r, "evaluation", "a length in every object"));
+    size_t place = log->evaluation_count;
+    while (place > 0 && log->evaluations[place - 1].step > step) place--;
+    log->evaluation_count = place;
+    for (size_t k = place; k > 0 && log->evaluations[k - 1].step == step; k--)
+      if (log->evaluations[k - 1].length == one.length) place = k - 1; /* measured again */
+    TRY(memory_grow(&log->evaluations, &log->evaluation_room, place + 1, sizeof one, "the evaluations of a log",
+                    r->error));
+    log->evaluations[place] = one;
+    if (place == log->evaluation_count) log->evaluation_count++;
+  }
+done:
+  return result;
+}
+
+static status take_event(const reader *r, const json_node *line, int64_t step)
+{
+  training_log *log = r->log;
+  const char *name = node_text(node_get(line, "event"), NULL), *text = node_text(node_get(line, "text"), "");
+  if (!name) return refuse(r, "event", "a text");
+  if (strcmp(name, TRAINING_RESUMED) == 0) forget_after(log, step);
+  training_event event = {.step = step};
+  snprintf(event.name, sizeof event.name, "%s", name);
+  for (size_t i = 0; i < log->event_count; i++) {
+    const training_event *known = &log->events[i];
+    if (known->step == step && strcmp(known->name, event.name) == 0 && strcmp(known->text, text) == 0)
+      return ALIBI_OK;
+  }
+  status result = memory_grow(&log->events, &log->event_room, log->event_count + 1, sizeof event,
+                              "the events of a log", r->error);
+  if (result != ALIBI_OK) return result;
+  event.text = strdup(text);
+  if (!event.text) return fail(r->error, ALIBI_FAILED, "%s: not enough memory to read it", r->path);
+  log->events[log->event_count++] = event;
+  return ALIBI_OK;
+}
+
+static void leave_out(alibi_error *error, const char *words)
+{
+  char *place = error ? strstr(error->message, words) : NULL;
+  if (place) memmove(place, place + strlen(words), strlen(place + strlen(words)) + 1);
+}
+
+static status take_line(const reader *r, const char *text, size_t size)
+{
+  status result = ALIBI_OK;
+  json_node *line = NULL;
+  char what[1024];
+  if (size == 0 || (size == 1 && text[0] == '\r')) return ALIBI_OK;
+  snprintf(what, sizeof what, "%s: line %zu", r->path, r->line);
+  result = node_parse(text, size, what, &line, r->error);
+  if (result != ALIBI_OK) {
+    leave_out(r->error, "line 1, "); /* of the text that was parsed; `what` has the line of the file */
+    goto done;
+  }
+  if (node_kind_of(line) != NODE_OBJECT) RAISE(r->error, ALIBI_BAD_INPUT, "%s: expected a JSON object", what);
+  const json_node *step = node_get(line, "step"), *evaluation = node_get(line, "evaluation");
+  int64_t number = node_integer(step, -1);
+  if (node_kind_of(step) != NODE_INTEGER || number < 0) TRY(refuse(r, "step", "an integer that is not negative"));
+  if (node_get(line, "loss")) TRY(take_step(r, line, number));
+  if (evaluation) TRY(take_evaluation(r, evaluation, number));
+  if (node_get(line, "event")) TRY(take_event(r, line, number));
+done:
+  node_free(line);
+  return result;
+}
+
+status training_log_read(const char *path, training_log *log, alibi_error *error)
+{
+  mapped_file file = {0};
+  reader r = {.path = path, .log = log, .error = error};
+  *log = (training_log){0};
+  status result = mapped_file_open(path, &file, error);
+  if (result != ALIBI_OK) return result;
+  const char *line = (const char *)file.data, *end = line + file.size, *newline;
+  for (; line < end && (newline = memchr(line, '\n', (size_t)(end - line))); line = newline + 1) {
+    r.line++;
+    TRY(take_line(&r, line, (size_t)(newline - line)));
+  }
+done:
+  mapped_file_close(&file);
+  if (result != ALIBI_OK) training_log_free(log);
+  return result;
+}
+
+void training_log_free(training_log *log)
+{
+  for (size_t i = 0; i < log->event_count; i++) free(log->events[i].text);
+  free(log->steps);
+  free(log->evaluations);
+  free(log->events);
+  *log = (training_log){0};
 }

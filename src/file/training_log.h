@@ -1,12 +1,12 @@
-/* file/training_log.h - log.jsonl, the diary of a training: one JSON object a line.  docs/watching.md says what the
- * keys mean to a user.  Three kinds of lines:
+/* file/training_log.h - log.jsonl, the diary of a training: one JSON object a line.  docs/watching.md says what
+ * the keys mean to a user.  Three kinds of lines:
  *
  *   a step        {"step":1,"loss":6.93,"gradient_norm":1.2,...}: the keys of training_step_fields
  *   an evaluation {"step":100,"evaluation":[{"length":128,"loss":3.1,"perplexity":22.2},...]}
  *   an event      {"step":57,"event":"spike","text":"..."}
  *
- * A number that is not finite is null.  Lines are written whole and in the order of what happened, so whoever reads
- * while the training runs sees at most one unfinished line, the last. */
+ * A number that is not finite is null.  Lines are written whole and in the order of what happened, so whoever
+ * reads while the training runs sees at most one unfinished line, the last. */
 #ifndef FILE_TRAINING_LOG_H
 #define FILE_TRAINING_LOG_H
 
@@ -35,9 +35,12 @@ typedef struct training_evaluation {
   double loss, perplexity;
 } training_evaluation;
 
+/* The training went on from its state after `step`; what the log says of later steps before this line is void. */
+#define TRAINING_RESUMED "resumed"
+
 typedef struct training_event {
   int64_t step;
-  char name[32]; /* "resumed", "spike", "not_finite", ... */
+  char name[32]; /* TRAINING_RESUMED, "spike", ... */
   char *text;    /* a sentence, or "" */
 } training_event;
 
@@ -58,8 +61,8 @@ typedef struct training_log_writer {
 /* last < 0: begins anew.  Else goes on after step `last` of the log that may be there: lines of later steps, an
  * unfinished one and those that are no JSON go, all others stay to the byte. */
 status training_log_begin(const char *path, int64_t last, training_log_writer *writer, alibi_error *error);
-/* Each writes one line and flushes it.  A failure (a full disk) loses that line and no other: a training may say so
- * and go on.  A step allocates nothing. */
+/* Each writes one line and flushes it.  A failure (a full disk) loses that line and no other: a training may say
+ * so and go on.  A step allocates nothing. */
 status training_log_step(training_log_writer *writer, const training_step *step, alibi_error *error);
 /* Of one step: the list's own numbers of it are not read. */
 status training_log_evaluation(training_log_writer *writer, int64_t step, const training_evaluation *list,
@@ -82,10 +85,10 @@ typedef struct training_log {
   size_t step_room, evaluation_room, event_room;
 } training_log;
 
-/* Reads what is there, also while it is written: an unfinished last line is none.  Where the log jumps back (a training
- * that was resumed) the later lines count; events are history and stay.  Keys and kinds of lines that are not known
- * are passed over.  A line that is no JSON object, has no step, or holds what is no number for a key that is one:
- * ALIBI_BAD_INPUT with "FILE: line N: ...". */
+/* Reads what is there, also while it is written: an unfinished last line is none.  Where the log jumps back (a
+ * training that was resumed) the later lines count; events are history and stay.  Keys and kinds of lines that are
+ * not known are passed over.  A line that is no JSON object, has no step, or holds what is no number for a key
+ * that is one: ALIBI_BAD_INPUT with "FILE: line N: ...". */
 status training_log_read(const char *path, training_log *log, alibi_error *error);
 void training_log_free(training_log *log); /* what it holds, not the struct */
 
