@@ -52,13 +52,14 @@ static const field own_fields[] = {
 
 static own_options own;
 static model_options model_settings;
-static const char *out, *tokenizer_path, *valid_path, *from_path, *extend;
+static const char *out, *tokenizer_path, *valid_path, *from_path, *extend, *config_path;
 
 static const char *const hidden[] = {"vocabulary", "original_length", NULL};
 
 static void train_add_options(command_line *line)
 {
   out = tokenizer_path = valid_path = from_path = extend = NULL;
+  command_add_config(line, &config_path);
   command_add_text(line, "out", "DIR", &out, "where the model goes");
   command_add_text(line, "tokenizer", "FILE", &tokenizer_path,
                    "a tokenizer.json, or bytes; without it a BPE is trained on the texts");

@@ -15,8 +15,8 @@ typedef struct option_group {
   const char *prefix; /* "" or "alibi-": put before every option name of the group */
 } option_group;
 
-/* A text of any length, for what a field of fixed size cannot hold: a path, a list.  *value is borrowed from argv.
- */
+/* A text of any length, for what a field of fixed size cannot hold: a path, a list.  *value is borrowed from argv,
+ * or from the command line's file of settings. */
 typedef struct text_option {
   const char *name;        /* "out": the option is --out */
   const char *placeholder; /* "DIR" */
@@ -24,7 +24,7 @@ typedef struct text_option {
   const char **value;
 } text_option;
 
-enum { COMMAND_MAX_GROUPS = 32, COMMAND_MAX_TEXTS = 16 };
+enum { COMMAND_MAX_GROUPS = 32, COMMAND_MAX_TEXTS = 32 };
 
 typedef struct command_line {
   option_group groups[COMMAND_MAX_GROUPS];
@@ -35,10 +35,13 @@ typedef struct command_line {
   size_t operand_count;
   /* which fields were given on the command line: command_line_given(line, values, "steps") */
   struct command_given *given;
-  size_t given_count;
+  size_t given_count, given_capacity;
   /* as typed, after the command's name */
   char *const *arguments;
   int argument_count;
+  /* what the file of settings gave (--config): texts that live as long as the line */
+  char **file_texts;
+  size_t file_text_count, file_text_capacity;
 } command_line;
 
 typedef struct command {
@@ -52,7 +55,7 @@ typedef struct command {
   status (*run)(command_line *line, alibi_error *error);
 } command;
 
-/* For a text option, `values` is the address of its pointer. */
+/* Given as an option or in the file of settings?  For a text option, `values` is the address of its pointer. */
 bool command_line_given(const command_line *line, const void *values, const char *field_name);
 
 /* The first option that was given and is not in the NULL-terminated list of names, as it was typed: "--steps";
@@ -69,6 +72,10 @@ void command_add_group(command_line *line, const char *title, field_table table,
 /* Adds --name PLACEHOLDER.  What *value holds now is the default that --help shows (NULL: none). */
 void command_add_text(command_line *line, const char *name, const char *placeholder, const char **value,
                       const char *help);
+
+/* Adds --config FILE: a JSON object whose keys are the names of this command's options with '_' for '-', and "texts" for the
+ * operands.  What is typed wins over the file.  *path is set by the parser, which also reads the file. */
+void command_add_config(command_line *line, const char **path);
 
 /* Exit code for a status: 0, 1 failed, 2 usage, 3 bad input file, 130 interrupted. */
 int command_exit_code(status s);

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+#include "cli/config_file.h"
+
 enum { NAME_SIZE = 128, HELP_COLUMN = 30, HELP_WIDTH = 100 };
 
 struct command_given {
@@ -126,16 +129,7 @@ void nearest_consider(nearest_name *nearest, const char *candidate)
   nearest->distance = distance;
 }
 
-/* What an argument names: a field of a group, or a text option. */
-typedef struct found_option {
-  const field *field;
-  void *values;
-  const text_option *text;
-  const char *given_name; /* as command_line_given knows it */
-  bool negated;           /* --no-name */
-} found_option;
-
-static bool find_option(const command_line *line, const char *name, found_option *found)
+bool command_line_find(const command_line *line, const char *name, found_option *found)
 {
   char candidate[NAME_SIZE];
   for (size_t g = 0; g < line->group_count; g++) {
@@ -161,28 +155,44 @@ static bool find_option(const command_line *line, const char *name, found_option
   return false;
 }
 
-static status unknown_option(const command_line *line, const command *c, const char *name, alibi_error *error)
+void command_line_nearest(const command_line *line, bool negations, nearest_name *nearest)
 {
-  nearest_name nearest = {.typed = name};
   char candidate[NAME_SIZE];
   for (size_t g = 0; g < line->group_count; g++)
     for (size_t i = 0; i < line->groups[g].table.count; i++) {
       const field *f = &line->groups[g].table.fields[i];
       field_option(line->groups[g].prefix, f->name, candidate, sizeof candidate);
-      nearest_consider(&nearest, candidate);
-      if (f->kind != FIELD_BOOLEAN) continue;
+      nearest_consider(nearest, candidate);
+      if (f->kind != FIELD_BOOLEAN || !negations) continue;
       char negation[NAME_SIZE + 8];
       snprintf(negation, sizeof negation, "--no-%s", candidate + 2);
-      nearest_consider(&nearest, negation);
+      nearest_consider(nearest, negation);
     }
   for (size_t i = 0; i < line->text_count; i++) {
     field_option("", line->texts[i].name, candidate, sizeof candidate);
-    nearest_consider(&nearest, candidate);
+    nearest_consider(nearest, candidate);
   }
+}
+
+static status unknown_option(const command_line *line, const command *c, const char *name, alibi_error *error)
+{
+  nearest_name nearest = {.typed = name};
+  command_line_nearest(line, true, &nearest);
   if (nearest.best[0])
     return fail(error, ALIBI_INVALID, "%s: unknown option %s; did you mean %s?", c->name, name, nearest.best);
   return fail(error, ALIBI_INVALID, "%s: unknown option %s; alibi %s --help lists the options", c->name, name,
               c->name);
+}
+
+status command_line_note(command_line *line, const found_option *found, const char *name, alibi_error *error)
+{
+  status result = memory_grow(&line->given, &line->given_capacity, line->given_count + 1, sizeof *line->given,
+                              "the options", error);
+  if (result != ALIBI_OK) return result;
+  struct command_given *given = &line->given[line->given_count++];
+  *given = (struct command_given){found->values, found->given_name, ""};
+  snprintf(given->option, sizeof given->option, "%s", name);
+  return ALIBI_OK;
 }
 
 /* Sets what `name` names.  value: after '=', or NULL; next: the argument that follows, or NULL.  *used_next: the
@@ -191,12 +201,11 @@ static status set_option(command_line *line, const command *c, const char *name,
                          const char *next, bool *used_next, alibi_error *error)
 {
   found_option found;
-  if (!find_option(line, name, &found)) return unknown_option(line, c, name, error);
+  if (!command_line_find(line, name, &found)) return unknown_option(line, c, name, error);
   if (command_line_given(line, found.values, found.given_name))
     return fail(error, ALIBI_INVALID, "%s: given more than once", name);
-  struct command_given *given = &line->given[line->given_count++];
-  *given = (struct command_given){found.values, found.given_name, ""};
-  snprintf(given->option, sizeof given->option, "%s", name);
+  status result = command_line_note(line, &found, name, error);
+  if (result != ALIBI_OK) return result;
   bool is_switch = found.field && found.field->kind == FIELD_BOOLEAN;
   if (is_switch && (found.negated || !value)) {
     if (value) return fail(error, ALIBI_INVALID, "%s: takes no value, found '%s'", name, value);
@@ -226,8 +235,7 @@ status command_line_parse(command_line *line, const command *c, int count, char 
   status result = ALIBI_OK;
   size_t room = (size_t)count + 1;
   line->operands = calloc(room, sizeof *line->operands);
-  line->given = calloc(room, sizeof *line->given);
-  if (!line->operands || !line->given) RAISE(error, ALIBI_FAILED, "not enough memory for %d arguments", count);
+  if (!line->operands) RAISE(error, ALIBI_FAILED, "not enough memory for %d arguments", count);
   line->arguments = arguments;
   line->argument_count = count;
   bool options_end = false;
@@ -248,6 +256,7 @@ status command_line_parse(command_line *line, const command *c, int count, char 
       i += used_next;
     }
   }
+  TRY(config_file_read(line, c, error));
 done:
   return result;
 }
@@ -256,6 +265,8 @@ void command_line_free(command_line *line)
 {
   free(line->operands);
   free(line->given);
+  for (size_t i = 0; i < line->file_text_count; i++) free(line->file_texts[i]);
+  free(line->file_texts);
   *line = (command_line){0};
 }
 

@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options.h" /* before cmocka, whose macro is called fail too */
+#include "cli/config_file.h" /* before cmocka, whose macro is called fail too */
+#include "cli/options.h"
 
 #include <cmocka.h>
+
+#include "unit/scratch.h"
 
 typedef struct settings {
   int64_t layers;
@@ -33,7 +36,7 @@ static const field settings_fields[] = {
 };
 
 static settings plain, prefixed;
-static const char *out, *lengths;
+static const char *out, *lengths, *config;
 static command_line line;
 static const command trainer = {.name = "fit", .summary = "Fits.", .operands = "TEXT..."};
 static alibi_error error;
@@ -50,6 +53,7 @@ static status parse(const char *text)
   command_add_group(&line, "ALiBi", (field_table)FIELD_TABLE(settings_fields), &prefixed, "alibi-");
   command_add_text(&line, "out", "DIR", &out, "folder of the report");
   command_add_text(&line, "test_lengths", "LIST", &lengths, "lengths, separated by commas");
+  command_add_config(&line, &config);
   snprintf(words, sizeof words, "%s", text);
   int count = 0;
   for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) arguments[count++] = word;
@@ -190,6 +194,96 @@ static void help_shows_defaults_ranges_and_choices(void **unused)
   free(text);
 }
 
+/* Parses with a file of settings. */
+static status parse_with(const char *json, const char *more)
+{
+  char text[1024];
+  const char *path = scratch_path("run.json");
+  scratch_write(path, json, strlen(json));
+  snprintf(text, sizeof text, "--config %s %s", path, more);
+  return parse(text);
+}
+
+static void refuse_file(const char *json, const char *sentence)
+{
+  char expected[1024];
+  assert_int_equal(parse_with(json, ""), ALIBI_BAD_INPUT);
+  snprintf(expected, sizeof expected, "%s: %s", scratch_path("run.json"), sentence);
+  assert_string_equal(error.message, expected);
+}
+
+static void a_file_gives_what_is_not_typed(void **unused)
+{
+  (void)unused;
+  static const char file[] = "{\"layers\": 7, \"learning-rate\": 1e-3, \"qk_norm\": false, \"activation\": \"gelu\","
+                             " \"alibi_layers\": 2, \"test_lengths\": [64, \"128\", 0.1], \"out\": \"there\","
+                             " \"texts\": [\"a b.txt\", \"c.txt\"]}";
+  assert_int_equal(parse_with(file, "--layers 8 --out here"), ALIBI_OK);
+  assert_int_equal(plain.layers, 8);
+  assert_string_equal(out, "here");
+  assert_true(plain.rate == 1e-3);
+  assert_false(plain.qk_norm);
+  assert_int_equal(plain.activation, 0);
+  assert_int_equal(prefixed.layers, 2);
+  assert_string_equal(lengths, "64,128,0.1");
+  assert_int_equal(line.operand_count, 2);
+  assert_string_equal(line.operands[0], "a b.txt");
+  assert_true(command_line_given(&line, &plain, "qk_norm"));
+  assert_false(command_line_given(&line, &prefixed, "qk_norm"));
+  assert_int_equal(parse_with(file, "mine.txt"), ALIBI_OK);
+  assert_int_equal(line.operand_count, 1);
+  assert_string_equal(line.operands[0], "mine.txt");
+}
+
+static void slips_in_a_file_are_named(void **unused)
+{
+  (void)unused;
+  refuse_file("{\"lyaers\": 3}", "unknown key 'lyaers'; did you mean 'layers'?");
+  refuse_file("{\"epochs\": 3}", "unknown key 'epochs'; keys are the names of options with _ for -");
+  refuse_file("{\"no_qk_norm\": true}", "unknown key 'no_qk_norm'; did you mean 'qk_norm' with the value false?");
+  refuse_file("{\"config\": \"x\"}", "config: expected none, since a file of settings names no other");
+  refuse_file("{\"layers\": 0}", "layers: expected an integer from 1 to 1024, found 0");
+  refuse_file("{\"layers\": 2.5}", "layers: expected an integer from 1 to 1024, found 2.5");
+  refuse_file("{\"layers\": \"3\"}", "layers: expected a number");
+  refuse_file("{\"qk_norm\": 1}", "qk_norm: expected true or false");
+  refuse_file("{\"activation\": \"swish\"}",
+              "activation: expected one of gelu, gelu-tanh, relu-squared-with-a-long-name, found 'swish'");
+  refuse_file("{\"out\": \"\"}", "out: expected DIR, a text or a list");
+  refuse_file("{\"test_lengths\": {}}", "test_lengths: expected LIST, a text or a list");
+  refuse_file("{\"learning_rate\": 1, \"learning-rate\": 2}", "learning-rate: given more than once");
+  refuse_file("{\"texts\": \"a\"}", "texts: expected a list of files");
+  refuse_file("{\"texts\": [1]}", "texts: expected a list of files");
+  refuse_file("[]", "expected an object with the names of options as its keys");
+  assert_int_equal(parse_with("{\"layers\": 1, \"layers\": 2}", ""), ALIBI_BAD_INPUT);
+  scratch_says(error.message, "layers");
+  assert_int_equal(parse("--config /no/such/file"), ALIBI_BAD_INPUT);
+}
+
+static bool not_out(const void *values, const char *name)
+{
+  return values != &prefixed && strcmp(name, "out") != 0;
+}
+
+/* What is written for a command line reads back as that command line. */
+static void a_written_file_repeats_the_line(void **unused)
+{
+  (void)unused;
+  assert_int_equal(parse("--learning-rate 0.1 --no-qk-norm --test-lengths 1,2 --alibi-layers 9 text"), ALIBI_OK);
+  json_node *node = config_file_node(&line, not_out);
+  assert_int_equal(node_write_file(node, scratch_path("run.json"), &error), ALIBI_OK);
+  node_free(node);
+  char text[600];
+  snprintf(text, sizeof text, "--config %s", scratch_path("run.json"));
+  assert_int_equal(parse(text), ALIBI_OK);
+  assert_true(plain.rate == 0.1);
+  assert_false(plain.qk_norm);
+  assert_string_equal(plain.name, "small");
+  assert_string_equal(lengths, "1,2");
+  assert_int_equal(prefixed.layers, 4);
+  assert_string_equal(out, "out");
+  assert_string_equal(line.operands[0], "text");
+}
+
 static void exit_codes_are_the_documented_ones(void **unused)
 {
   (void)unused;
@@ -200,9 +294,17 @@ static void exit_codes_are_the_documented_ones(void **unused)
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) assert_int_equal(command_exit_code(rows[i].s), rows[i].code);
 }
 
+static int make_folder(void **unused)
+{
+  (void)unused;
+  scratch_make();
+  return 0;
+}
+
 static int free_line(void **unused)
 {
   (void)unused;
+  scratch_remove();
   command_line_free(&line);
   return 0;
 }
@@ -218,7 +320,10 @@ int main(void)
       cmocka_unit_test(slips_are_named_and_the_near_name_suggested),
       cmocka_unit_test(no_word_breaks_the_parser),
       cmocka_unit_test(help_shows_defaults_ranges_and_choices),
+      cmocka_unit_test(a_file_gives_what_is_not_typed),
+      cmocka_unit_test(slips_in_a_file_are_named),
+      cmocka_unit_test(a_written_file_repeats_the_line),
       cmocka_unit_test(exit_codes_are_the_documented_ones),
   };
-  return cmocka_run_group_tests(tests, NULL, free_line);
+  return cmocka_run_group_tests(tests, make_folder, free_line);
 }
