@@ -9,7 +9,7 @@ function(alibi_products)
                                                 SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                                 LINKER_LANGUAGE C)
   target_include_directories(alibi_shared PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
-  target_link_libraries(alibi_shared PRIVATE OpenMP::OpenMP_C ${ALIBI_LIBRARIES} m)
+  target_link_libraries(alibi_shared PRIVATE OpenMP::OpenMP_C ${ALIBI_LIBRARIES} ${CMAKE_DL_LIBS} m)
   if(NOT ALIBI_SANITIZE) # the sanitizer's own symbols come from the program
     target_link_options(alibi_shared PRIVATE LINKER:--no-undefined)
   endif()
@@ -27,7 +27,7 @@ function(alibi_products)
   set_source_files_properties(${joined} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   set_target_properties(alibi_static PROPERTIES OUTPUT_NAME alibi LINKER_LANGUAGE C)
   target_include_directories(alibi_static PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
-  target_link_libraries(alibi_static PUBLIC OpenMP::OpenMP_C ${ALIBI_LIBRARIES} m)
+  target_link_libraries(alibi_static PUBLIC OpenMP::OpenMP_C ${ALIBI_LIBRARIES} ${CMAKE_DL_LIBS} m)
 
   # For programs that link the archive, `pkg-config --static alibi`: libgomp or libomp lies beside its compiler.
   set(OPENMP_LIBRARY "")

@@ -28,6 +28,10 @@ find_missing() {
   need libzstd-dev library 'libzstd >= 1.4.0'
   if [ "$target" = check ] || [ "$target" = ci ]; then
     need libcmocka-dev library cmocka
+    if ! { have mpiexec && have mpicc; } >/dev/null; then # any MPI will do
+      need mpich have mpiexec
+      need libmpich-dev have mpicc
+    fi
     need build-essential have c++
   fi
   if [ "$target" = demo ]; then

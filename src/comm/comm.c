@@ -1,0 +1,397 @@
+/* A communicator: opening and leaving it, and everything that is not a block of floats.  The one idea: the
+ * transport is asked whether something has come, never to wait for it; who waits moves the queue of blocks
+ * meanwhile and gives the processor away, so that more ranks than processors work too. */
+#include "comm/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/system.h"
+#include "comm/ring.h"
+
+#include "comm_transport_registry.inc"
+
+enum {
+  TAG_COLLECT = TRANSPORT_TAGS / 2, /* below: blocks */
+  TAG_EXCHANGE,
+  PIECE = 1 << 20,         /* bytes of comm_collect at once */
+  TURNS_BEFORE_YIELD = 200 /* of asking: an answer from another processor of this machine comes within */
+};
+
+struct comm {
+  const transport_calls *calls; /* NULL: one rank */
+  transport_world world;
+  ring ring;
+  bool broken;                 /* the transport failed: there is no way back to the others */
+  bool agreed;                 /* the last comm_agree reported a failure */
+  char *all;                   /* [ranks, COMM_FEW * 8] */
+  char *piece;                 /* [PIECE] of rank 0 */
+  transport_request *requests; /* of the exchange */
+  size_t request_count, request_capacity;
+};
+
+static bool is_alone(const comm *c)
+{
+  return !c || !c->calls;
+}
+
+const char *comm_names(void)
+{
+  static char names[64];
+  size_t used = 0;
+  for (int i = 0; i < COMM_TRANSPORT_COUNT && used < sizeof names; i++)
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                             comm_transport_registry[i]->name);
+  return names;
+}
+
+static status find_transport(const char *name, const comm_transport **found, alibi_error *error)
+{
+  *found = comm_transport_registry[0];
+  for (int i = 0; i < COMM_TRANSPORT_COUNT; i++) {
+    const comm_transport *row = comm_transport_registry[i];
+    bool wanted = strcmp(name, "auto") == 0 ? row->launched() != 0 : strcmp(name, row->name) == 0;
+    if (!wanted) continue;
+    *found = row;
+    return ALIBI_OK;
+  }
+  if (strcmp(name, "auto") == 0) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID, "ranks: expected auto, %s, found '%s'", comm_names(), name);
+}
+
+/* A launcher that started several and a transport that sees one: each would train on its own, into the same files.
+ */
+static status check_world(const comm_transport *row, const transport_world *world, alibi_error *error)
+{
+  int launched = row->launched();
+  if (launched <= 0 || launched == world->ranks) return ALIBI_OK;
+  return fail(error, ALIBI_FAILED,
+              "%s: the launcher started %d ranks, but %d found each other (is its mpiexec or srun of the MPI that "
+              "alibi was "
+              "built with?)",
+              row->name, launched, world->ranks);
+}
+
+status comm_open(const char *name, comm **out, alibi_error *error)
+{
+  const comm_transport *row;
+  comm *c = NULL;
+  status result;
+  bool opened = false;
+  *out = NULL;
+  TRY(find_transport(name, &row, error));
+  TRY(memory_new(&c, 1, sizeof *c, "a communicator", error));
+  c->world = (transport_world){.rank = 0, .ranks = 1, .local_ranks = 1};
+  TRY(row->load(&c->calls, error));
+  if (c->calls) {
+    TRY(c->calls->open(&c->world, error));
+    opened = true;
+    TRY(check_world(row, &c->world, error));
+    TRY(memory_new(&c->all, (size_t)c->world.ranks, COMM_FEW * sizeof(double), "a communicator", error));
+    c->ring = (ring){.calls = c->calls, .rank = c->world.rank, .ranks = c->world.ranks};
+    if (c->world.ranks == 1) {
+      c->calls->close();
+      c->calls = NULL;
+    }
+  }
+  *out = c;
+  return ALIBI_OK;
+done:
+  if (opened && c->world.ranks == 1) c->calls->close();
+  if (opened && c->world.ranks > 1) { /* comm_close then ends the others */
+    c->broken = true;
+    *out = c;
+    return result;
+  }
+  if (c) memory_free(c->all);
+  memory_free(c);
+  return result;
+}
+
+void comm_close(comm *c, status result, int exit_code)
+{
+  if (!c) return;
+  if (c->calls) {
+    bool alone = c->broken || (result != ALIBI_OK && !c->agreed);
+    if (alone) c->calls->stop(exit_code);
+    c->calls->close();
+  }
+  ring_free(&c->ring);
+  free(c->requests);
+  memory_free(c->piece);
+  memory_free(c->all);
+  memory_free(c);
+}
+
+int comm_rank(const comm *c)
+{
+  return c ? c->world.rank : 0;
+}
+int comm_ranks(const comm *c)
+{
+  return c ? c->world.ranks : 1;
+}
+int comm_local_ranks(const comm *c)
+{
+  return c ? c->world.local_ranks : 1;
+}
+comm_cost comm_cost_of(const comm *c)
+{
+  return c ? c->ring.cost : (comm_cost){0};
+}
+
+/* After a failure of the transport the others cannot be told. */
+static status noted(comm *c, status result)
+{
+  if (result != ALIBI_OK) c->broken = true;
+  return result;
+}
+
+static void relax(int *turns)
+{
+  if (++*turns > TURNS_BEFORE_YIELD) system_yield();
+}
+
+static status await(comm *c, transport_request *request, alibi_error *error)
+{
+  status result = ALIBI_OK;
+  int turns = 0;
+  while (request->active) {
+    bool done = false, moved;
+    TRY(c->calls->test(request, &done, error));
+    if (done) break;
+    TRY(ring_progress(&c->ring, &moved, error));
+    if (moved) turns = 0;
+    else relax(&turns);
+  }
+done:
+  return result;
+}
+
+status comm_reduce_begin(comm *c, float *x, size_t count, uint64_t *ticket, alibi_error *error)
+{
+  if (ticket) *ticket = 0;
+  return is_alone(c) ? ALIBI_OK : ring_begin(&c->ring, RING_REDUCE, x, count, ticket, error);
+}
+
+status comm_gather_begin(comm *c, float *x, size_t count, uint64_t *ticket, alibi_error *error)
+{
+  if (ticket) *ticket = 0;
+  return is_alone(c) ? ALIBI_OK : ring_begin(&c->ring, RING_GATHER, x, count, ticket, error);
+}
+
+status comm_progress(comm *c, alibi_error *error)
+{
+  bool moved;
+  return is_alone(c) ? ALIBI_OK : noted(c, ring_progress(&c->ring, &moved, error));
+}
+
+status comm_wait(comm *c, uint64_t ticket, alibi_error *error)
+{
+  if (is_alone(c) || ring_is_done(&c->ring, ticket)) return ALIBI_OK;
+  status result = ALIBI_OK;
+  double began = system_seconds();
+  int turns = 0;
+  while (!ring_is_done(&c->ring, ticket)) {
+    bool moved;
+    TRY(noted(c, ring_progress(&c->ring, &moved, error)));
+    if (moved) turns = 0;
+    else relax(&turns);
+  }
+done:
+  c->ring.cost.wait_seconds += system_seconds() - began;
+  return result;
+}
+
+status comm_finish(comm *c, alibi_error *error)
+{
+  return comm_wait(c, UINT64_MAX, error);
+}
+
+/* Fills c->all with what every rank brings. */
+static status all_gather(comm *c, const void *mine, size_t bytes, alibi_error *error)
+{
+  transport_request request = {0};
+  status result;
+  TRY(c->calls->all_gather(mine, bytes, c->all, &request, error));
+  TRY(await(c, &request, error));
+done:
+  return noted(c, result);
+}
+
+status comm_sum_doubles(comm *c, double *x, size_t n, alibi_error *error)
+{
+  if (is_alone(c)) return ALIBI_OK;
+  if (n > COMM_FEW)
+    return fail(error, ALIBI_INVALID, "sum over ranks: expected at most %d numbers, found %zu", COMM_FEW, n);
+  status result = all_gather(c, x, n * sizeof *x, error);
+  if (result != ALIBI_OK) return result;
+  const double *all = (const double *)(const void *)c->all;
+  for (size_t i = 0; i < n; i++) {
+    x[i] = all[i];
+    for (int r = 1; r < c->world.ranks; r++) x[i] += all[(size_t)r * n + i];
+  }
+  return ALIBI_OK;
+}
+
+status comm_sum_integers(comm *c, int64_t *x, size_t n, alibi_error *error)
+{
+  if (is_alone(c)) return ALIBI_OK;
+  if (n > COMM_FEW)
+    return fail(error, ALIBI_INVALID, "sum over ranks: expected at most %d numbers, found %zu", COMM_FEW, n);
+  status result = all_gather(c, x, n * sizeof *x, error);
+  if (result != ALIBI_OK) return result;
+  const int64_t *all = (const int64_t *)(const void *)c->all;
+  for (size_t i = 0; i < n; i++) {
+    x[i] = 0;
+    for (int r = 0; r < c->world.ranks; r++) x[i] += all[(size_t)r * n + i];
+  }
+  return ALIBI_OK;
+}
+
+status comm_broadcast(comm *c, void *data, size_t bytes, int from, alibi_error *error)
+{
+  if (is_alone(c)) return ALIBI_OK;
+  status result = ALIBI_OK;
+  for (size_t at = 0; at < bytes;) {
+    size_t n = bytes - at < TRANSPORT_LARGEST ? bytes - at : TRANSPORT_LARGEST;
+    transport_request request = {0};
+    TRY(c->calls->broadcast((char *)data + at, n, from, &request, error));
+    TRY(await(c, &request, error));
+    at += n;
+  }
+done:
+  return noted(c, result);
+}
+
+status comm_barrier(comm *c, alibi_error *error)
+{
+  if (is_alone(c)) return ALIBI_OK;
+  char nothing = 0;
+  return all_gather(c, &nothing, 1, error);
+}
+
+/* The rank whose failure counts; -1: none failed. */
+static int failed_rank(const comm *c)
+{
+  int found = -1;
+  for (int r = 0; r < c->world.ranks; r++) {
+    int32_t code;
+    memcpy(&code, c->all + (size_t)r * sizeof code, sizeof code);
+    if (code == ALIBI_OK) continue;
+    if (code != ALIBI_CANCELLED) return r;
+    if (found < 0) found = r;
+  }
+  return found;
+}
+
+status comm_agree(comm *c, status own, alibi_error *error)
+{
+  if (is_alone(c)) return own;
+  alibi_error said;
+  alibi_error_init(&said);
+  int32_t code = (int32_t)own;
+  status result = all_gather(c, &code, sizeof code, error);
+  if (result != ALIBI_OK) return result;
+  int from = failed_rank(c);
+  c->agreed = from >= 0;
+  if (from < 0) return ALIBI_OK;
+  if (from == c->world.rank) {
+    said.status = own;
+    if (own == ALIBI_CANCELLED || !error || !error->message[0])
+      snprintf(said.message, sizeof said.message, "%s", error ? error->message : "");
+    else
+      snprintf(said.message, sizeof said.message, "rank %d: %.*s", from, (int)sizeof said.message - 32,
+               error->message);
+  }
+  result = comm_broadcast(c, &said, sizeof said, from, error);
+  if (result != ALIBI_OK) return result;
+  if (error) *error = said;
+  return said.status;
+}
+
+static status receive_pieces(comm *c, int from, size_t bytes, comm_sink sink, void *user, status *sunk,
+                             alibi_error *error)
+{
+  status result = ALIBI_OK;
+  for (size_t at = 0; at < bytes;) {
+    size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+    transport_request request = {0};
+    TRY(c->calls->receive(c->piece, n, from, TAG_COLLECT, &request, error));
+    TRY(await(c, &request, error));
+    if (*sunk == ALIBI_OK) *sunk = sink(user, c->piece, n, error);
+    at += n;
+  }
+done:
+  return noted(c, result);
+}
+
+static status send_pieces(comm *c, const char *data, size_t bytes, alibi_error *error)
+{
+  status result = ALIBI_OK;
+  for (size_t at = 0; at < bytes;) {
+    size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+    transport_request request = {0};
+    TRY(c->calls->send(data + at, n, 0, TAG_COLLECT, &request, error));
+    TRY(await(c, &request, error));
+    at += n;
+  }
+done:
+  return noted(c, result);
+}
+
+status comm_collect(comm *c, const void *data, size_t bytes, comm_sink sink, void *user, alibi_error *error)
+{
+  if (is_alone(c)) return bytes ? sink(user, data, bytes, error) : ALIBI_OK;
+  bool first = c->world.rank == 0;
+  uint64_t size = bytes;
+  status result = ALIBI_OK, sunk = ALIBI_OK;
+  if (first && !c->piece) result = memory_new(&c->piece, PIECE, 1, "what other ranks send", error);
+  TRY(comm_agree(c, result, error));
+  TRY(all_gather(c, &size, sizeof size, error));
+  if (first && bytes) sunk = sink(user, data, bytes, error);
+  if (!first) TRY(send_pieces(c, data, bytes, error));
+  for (int r = 1; first && r < c->world.ranks; r++) {
+    memcpy(&size, c->all + (size_t)r * sizeof size, sizeof size);
+    TRY(receive_pieces(c, r, (size_t)size, sink, user, &sunk, error));
+  }
+  result = comm_agree(c, sunk, error);
+done:
+  return result;
+}
+
+status comm_exchange_begin(comm *c, const comm_message *messages, size_t count, alibi_error *error)
+{
+  if (is_alone(c)) return count == 0 ? ALIBI_OK : fail(error, ALIBI_INVALID, "exchange: there is one rank only");
+  if (c->request_count) return fail(error, ALIBI_INVALID, "exchange: expected the one before to be finished");
+  status result =
+      memory_grow(&c->requests, &c->request_capacity, count, sizeof *c->requests, "an exchange", error);
+  if (result != ALIBI_OK) return result;
+  for (size_t i = 0; i < count; i++)
+    if (messages[i].bytes > TRANSPORT_LARGEST || messages[i].rank < 0 || messages[i].rank >= c->world.ranks ||
+        messages[i].rank == c->world.rank)
+      return fail(error, ALIBI_INVALID,
+                  "exchange: message %zu: expected another rank below %d and at most %d bytes", i, c->world.ranks,
+                  TRANSPORT_LARGEST);
+  for (size_t i = 0; i < count; i++) {
+    const comm_message *m = &messages[i];
+    transport_request *request = &c->requests[c->request_count++];
+    *request = (transport_request){0};
+    if (m->send) TRY(c->calls->send(m->data, m->bytes, m->rank, TAG_EXCHANGE, request, error));
+    else TRY(c->calls->receive(m->data, m->bytes, m->rank, TAG_EXCHANGE, request, error));
+  }
+done:
+  return noted(c, result);
+}
+
+status comm_exchange_finish(comm *c, alibi_error *error)
+{
+  if (is_alone(c)) return ALIBI_OK;
+  status result = ALIBI_OK;
+  for (size_t i = 0; i < c->request_count; i++) TRY(await(c, &c->requests[i], error));
+  c->request_count = 0;
+done:
+  return noted(c, result);
+}
