@@ -1,105 +1,18 @@
-/* The training loop, one step at a time: sample sequences, forward, backward, clip, AdamW.  Gradients are sums
- * over tokens and are divided by the number of tokens only when they are used, so micro-batches of any cut give
- * the gradient of the whole batch. */
+/* The training loop, one step at a time: read sequences, forward, backward, clip, AdamW.  Gradients are sums over the tokens that
+ * are predicted, and are divided by their number only when they are used, so micro-batches of any cut, and of unequal numbers of
+ * tokens, give the gradient of the whole batch. */
 #include "train/trainer.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "base/random.h"
 #include "base/settings.h"
 #include "train/fine_tune.h"
 
-enum { STREAM_SAMPLES = 0x73616d70, HEAD_ROWS = 256 };
+enum { HEAD_ROWS = 256 };
 
-#define AT(member) offsetof(alibi_train_options, member)
-
-static const field fields[] = {
-    {"steps", FIELD_INTEGER, AT(steps), 1, 1e9, 1000, NULL, NULL, "steps of training"},
-    {"batch_tokens", FIELD_INTEGER, AT(batch_tokens), 1, 1 << 24, 1024, NULL, NULL, "tokens a step"},
-    {"micro_tokens", FIELD_INTEGER, AT(micro_tokens), 0, 1 << 24, 0, NULL, NULL,
-     "tokens in memory at once, at least one sequence; 0: the whole batch"},
-    {"learning_rate", FIELD_REAL, AT(learning_rate), 0, 10, 6e-3, NULL, NULL, "peak learning rate"},
-    {"warmup_steps", FIELD_INTEGER, AT(warmup_steps), -1, 1e9, -1, NULL, NULL,
-     "steps of linear warm-up; -1: a tenth of the steps, at most 100"},
-    {"final_rate", FIELD_REAL, AT(final_rate), 0, 1, 0.1, NULL, NULL, "share of the peak rate at the end"},
-    {"weight_decay", FIELD_REAL, AT(weight_decay), 0, 10, 0.1, NULL, NULL, "decay of matrices, decoupled"},
-    {"beta1", FIELD_REAL, AT(beta1), 0, 0.999999, 0.9, NULL, NULL, "decay of the first moment"},
-    {"beta2", FIELD_REAL, AT(beta2), 0, 0.999999, 0.95, NULL, NULL, "decay of the second moment"},
-    {"epsilon", FIELD_REAL, AT(epsilon), 1e-20, 1, 1e-8, NULL, NULL, "of Adam"},
-    {"clip", FIELD_REAL, AT(clip), 0, 1e9, 1, NULL, NULL, "largest gradient norm; 0: none"},
-    {"seed", FIELD_INTEGER, AT(seed), 0, 9007199254740992.0, 1, NULL, NULL, "of weights and batches"},
-};
-
-field_table train_option_fields(void)
-{
-  return (field_table)FIELD_TABLE(fields);
-}
-
-void alibi_train_options_init(alibi_train_options *options)
-{
-  memset(options, 0, sizeof *options);
-  options->size = sizeof *options;
-  field_init(train_option_fields(), options);
-}
-
-struct alibi_trainer {
-  alibi_context *context;
-  alibi_train_options options;
-  alibi_model *model;
-  const uint32_t *corpus;
-  size_t corpus_count;
-  size_t length, sequences, micro_sequences; /* a step: sequences of length tokens */
-  int64_t step;
-  float *moments, *variances, *gradients; /* blocks as the model's values */
-  model_parameters gradient_pointers;
-  model_pass *pass;
-  uint32_t *tokens, *targets; /* [micro_sequences * length] */
-  pass_segment *segments;
-};
-
-double train_rate(const alibi_train_options *o, int64_t step)
-{
-  if (step < o->warmup_steps) return o->learning_rate * (double)(step + 1) / (double)o->warmup_steps;
-  double left = (double)(o->steps - o->warmup_steps);
-  double share = left > 1 ? (double)(step - o->warmup_steps) / (left - 1) : 1;
-  if (share > 1) share = 1;
-  double cosine = 0.5 * (1 + cos(3.14159265358979323846 * share));
-  return o->learning_rate * (o->final_rate + (1 - o->final_rate) * cosine);
-}
-
-static status check_corpus(const alibi_model_config *config, const uint32_t *tokens, size_t count,
-                           alibi_error *error)
-{
-  if (count < (size_t)config->train_length + 1)
-    return fail(error, ALIBI_INVALID,
-                "training text: expected at least %lld tokens (the training length and one more), found %zu",
-                (long long)config->train_length + 1, count);
-  for (size_t i = 0; i < count; i++)
-    if (tokens[i] >= (uint64_t)config->vocabulary)
-      return fail(error, ALIBI_INVALID,
-                  "training text: token %zu: expected an id below the vocabulary of %lld, found %u", i,
-                  (long long)config->vocabulary, tokens[i]);
-  return ALIBI_OK;
-}
-
-int64_t train_warmup(const alibi_train_options *o)
-{
-  const int64_t USUAL = 100;
-  if (o->warmup_steps >= 0) return o->warmup_steps;
-  return o->steps / 10 < USUAL ? o->steps / 10 : USUAL;
-}
-
-/* Whole sequences only: a step of other than batch_tokens tokens would not be what was asked for. */
-status train_check_batch(const alibi_train_options *o, int64_t length, alibi_error *error)
-{
-  if (o->batch_tokens % length != 0)
-    return fail(error, ALIBI_INVALID,
-                "batch_tokens: expected a multiple of the training length of %lld tokens, found %lld",
-                (long long)length, (long long)o->batch_tokens);
-  return ALIBI_OK;
-}
+/* ---- making one ---- */
 
 static void cut_step(const alibi_train_options *options, size_t length, size_t *sequences, size_t *micro_sequences)
 {
@@ -109,24 +22,30 @@ static void cut_step(const alibi_train_options *options, size_t length, size_t *
   if (*micro_sequences > *sequences) *micro_sequences = *sequences;
 }
 
-static pass_shape training_shape(size_t micro_sequences, size_t length)
+static pass_shape training_shape(const alibi_train_options *options, size_t micro_sequences, size_t length)
 {
   size_t rows = size_mul(micro_sequences, length);
   return (pass_shape){.rows = rows,
-                      .segments = micro_sequences,
+                      .segments = options->documents == ALIBI_DOCUMENTS_APART ? rows : micro_sequences,
                       .length = length,
                       .head_rows = rows < HEAD_ROWS ? rows : HEAD_ROWS,
-                      .keep = true};
+                      .keep = true,
+                      .recompute = options->recompute};
 }
 
 train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
 {
-  train_plan plan;
-  size_t length = (size_t)model->config.train_length;
-  cut_step(options, length, &plan.sequences, &plan.micro_sequences);
-  pass_shape shape = training_shape(plan.micro_sequences, length);
+  train_plan plan = {0};
+  train_phase phases[TRAIN_PHASES];
+  size_t count;
+  if (train_phases(options, model->config.train_length, phases, &count, NULL) != ALIBI_OK) return plan;
+  for (size_t i = 0; i < count; i++) {
+    cut_step(options, phases[i].length, &plan.sequences, &plan.micro_sequences);
+    pass_shape shape = training_shape(options, plan.micro_sequences, phases[i].length);
+    size_t bytes = model_pass_bytes(model, &shape);
+    if (bytes > plan.pass_bytes) plan.pass_bytes = bytes;
+  }
   plan.weight_bytes = size_mul(size_mul(model->list.floats, sizeof(float)), 4);
-  plan.pass_bytes = model_pass_bytes(model, &shape);
   return plan;
 }
 
@@ -143,28 +62,55 @@ static status make_model(alibi_trainer *t, const alibi_model *from, const alibi_
   return ALIBI_OK;
 }
 
+/* Makes ready for steps of this phase: sequences of another length need another pass. */
+static status enter_phase(alibi_trainer *t, const train_phase *phase, alibi_error *error)
+{
+  bool ready = t->phase && t->pass && t->phase->length == phase->length;
+  t->phase = phase;
+  cut_step(&t->options, phase->length, &t->sequences, &t->micro_sequences);
+  if (ready) return ALIBI_OK;
+  model_pass_free(t->pass);
+  t->pass = NULL;
+  pass_shape shape = training_shape(&t->options, t->micro_sequences, phase->length);
+  status result = model_pass_new(t->model, &shape, &t->pass, error);
+  if (result == ALIBI_OK) t->pass->z_loss = (float)t->options.z_loss;
+  return result;
+}
+
+static const train_phase *phase_of(const alibi_trainer *t)
+{
+  size_t i = 0;
+  while (t->step >= t->phases[i].end) i++;
+  return &t->phases[i];
+}
+
 static status allocate(alibi_trainer *t, const alibi_model *from, const alibi_model_config *config, alibi_error *error)
 {
+  size_t rows = 0, segments = 0;
   status result;
   TRY(make_model(t, from, config, error));
-  size_t floats = t->model->list.floats, rows = t->micro_sequences * t->length;
+  size_t floats = t->model->list.floats;
   TRY(memory_new(&t->moments, floats, sizeof(float), "the first moments", error));
   TRY(memory_new(&t->variances, floats, sizeof(float), "the second moments", error));
   TRY(memory_new(&t->gradients, floats, sizeof(float), "the gradients", error));
   TRY(model_parameters_new(&t->model->list, &t->model->config, t->gradients, &t->gradient_pointers, error));
+  for (size_t i = 0; i < t->phase_count; i++) {
+    cut_step(&t->options, t->phases[i].length, &t->sequences, &t->micro_sequences);
+    pass_shape shape = training_shape(&t->options, t->micro_sequences, t->phases[i].length);
+    if (shape.rows > rows) rows = shape.rows;
+    if (shape.segments > segments) segments = shape.segments;
+  }
   TRY(memory_new(&t->tokens, rows, sizeof *t->tokens, "a batch", error));
   TRY(memory_new(&t->targets, rows, sizeof *t->targets, "a batch", error));
-  TRY(memory_new(&t->segments, t->micro_sequences, sizeof *t->segments, "a batch", error));
-  pass_shape shape = training_shape(t->micro_sequences, t->length);
-  TRY(model_pass_new(t->model, &shape, &t->pass, error));
-  for (size_t i = 0; i < t->micro_sequences; i++) t->segments[i].count = t->length;
+  TRY(memory_new(&t->segments, segments, sizeof *t->segments, "a batch", error));
+  TRY(enter_phase(t, phase_of(t), error));
 done:
   return result;
 }
 
-static status trainer_new(alibi_context *context, const alibi_model *from, const alibi_model_config *config,
-                          const alibi_train_options *options, const uint32_t *tokens, size_t count,
-                          alibi_trainer **trainer, alibi_error *error)
+status trainer_new(alibi_context *context, const alibi_model *from, const alibi_model_config *config,
+                   const alibi_train_options *options, const token_source *sources, const double *shares, size_t count,
+                   alibi_trainer **trainer, alibi_error *error)
 {
   alibi_trainer *t = NULL;
   alibi_train_options own;
@@ -174,22 +120,18 @@ static status trainer_new(alibi_context *context, const alibi_model *from, const
   alibi_train_options_init(&own);
   TRY(settings_take(options, &own, sizeof own, "alibi_train_options", error));
   TRY(model_config_take(config, &own_config, error));
-  options = &own;
-  config = &own_config;
-  TRY(field_check(train_option_fields(), options, "training options", error));
+  TRY(field_check(train_option_fields(), &own, "training options", error));
   if (from) TRY(fine_tune_config(&from->config, &own_config, error));
-  TRY(alibi_model_config_check(config, error));
-  TRY(train_check_batch(options, config->train_length, error));
-  TRY(check_corpus(config, tokens, count, error));
+  TRY(alibi_model_config_check(&own_config, error));
+  TRY(train_check_batch(&own, own_config.train_length, error));
   TRY(memory_new(&t, 1, sizeof *t, "a trainer", error));
   t->context = context;
-  t->options = *options;
-  t->options.warmup_steps = train_warmup(options);
-  t->corpus = tokens;
-  t->corpus_count = count;
-  t->length = (size_t)config->train_length;
-  cut_step(options, t->length, &t->sequences, &t->micro_sequences);
-  TRY(allocate(t, from, config, error));
+  t->options = own;
+  t->options.warmup_steps = train_warmup(&own);
+  TRY(train_phases(&own, own_config.train_length, t->phases, &t->phase_count, error));
+  TRY(batches_init(&t->batches, sources, shares, count, &own, (size_t)own_config.train_length, error));
+  for (size_t i = 0; i < count; i++) TRY(token_source_check(&sources[i], (uint32_t)own_config.vocabulary, 0, error));
+  TRY(allocate(t, from, &own_config, error));
   *trainer = t;
   return ALIBI_OK;
 done:
@@ -197,18 +139,62 @@ done:
   return result;
 }
 
-status alibi_trainer_new(alibi_context *context, const alibi_model_config *config,
-                         const alibi_train_options *options, const uint32_t *tokens, size_t count,
-                         alibi_trainer **trainer, alibi_error *error)
+/* Over ids in memory, which the trainer's own source names. */
+static status check_ids(const alibi_model_config *config, const uint32_t *tokens, size_t count, alibi_error *error)
 {
-  return trainer_new(context, NULL, config, options, tokens, count, trainer, error);
+  for (size_t i = 0; i < count; i++)
+    if (tokens[i] >= (uint64_t)config->vocabulary)
+      return fail(error, ALIBI_INVALID, "training text: token %zu: expected an id below the vocabulary of %lld, found %u", i,
+                  (long long)config->vocabulary, tokens[i]);
+  return ALIBI_OK;
+}
+
+status trainer_own_source(const alibi_model_config *config, const uint32_t *tokens, size_t count, token_source **source,
+                          alibi_error *error)
+{
+  alibi_model_config own;
+  status result;
+  *source = NULL;
+  TRY(model_config_take(config, &own, error));
+  TRY(check_ids(&own, tokens, count, error));
+  TRY(memory_new(source, 1, sizeof **source, "a source of tokens", error));
+  TRY(token_source_of_ids("training text", tokens, count, NULL, 0, *source, error));
+  return ALIBI_OK;
+done:
+  memory_free(*source);
+  *source = NULL;
+  return result;
+}
+
+static status new_of_ids(alibi_context *context, const alibi_model *from, const alibi_model_config *config,
+                         const alibi_train_options *options, const uint32_t *tokens, size_t count, alibi_trainer **trainer,
+                         alibi_error *error)
+{
+  token_source *source;
+  *trainer = NULL;
+  status result = trainer_own_source(config, tokens, count, &source, error);
+  if (result != ALIBI_OK) return result;
+  result = trainer_new(context, from, config, options, source, NULL, 1, trainer, error);
+  if (result == ALIBI_OK) {
+    (*trainer)->own = source;
+    return ALIBI_OK;
+  }
+  token_source_close(source);
+  memory_free(source);
+  return result;
+}
+
+status alibi_trainer_new(alibi_context *context, const alibi_model_config *config, const alibi_train_options *options,
+                         const uint32_t *tokens, size_t count, alibi_trainer **trainer, alibi_error *error)
+{
+  return new_of_ids(context, NULL, config, options, tokens, count, trainer, error);
 }
 
 status alibi_trainer_new_from(alibi_context *context, const alibi_model *model, const alibi_model_config *config,
-                              const alibi_train_options *options, const uint32_t *tokens, size_t count,
-                              alibi_trainer **trainer, alibi_error *error)
+                              const alibi_train_options *options, const uint32_t *tokens, size_t count, alibi_trainer **trainer,
+                              alibi_error *error)
 {
-  return trainer_new(context, model, config, options, tokens, count, trainer, error);
+  return new_of_ids(context, model, config, options, tokens, count, trainer, error);
 }
 
 void alibi_trainer_free(alibi_trainer *t)
@@ -223,6 +209,8 @@ void alibi_trainer_free(alibi_trainer *t)
   memory_free(t->variances);
   memory_free(t->moments);
   alibi_model_free(t->model);
+  if (t->own) token_source_close(t->own);
+  memory_free(t->own);
   memory_free(t);
 }
 
@@ -231,26 +219,43 @@ alibi_model *alibi_trainer_model(alibi_trainer *t)
   return t->model;
 }
 
-/* Sequence s of the step: a window at a random offset. */
-static void sample(const alibi_trainer *t, size_t s, uint32_t *tokens, uint32_t *targets)
+/* ---- a step ---- */
+
+/* What the step's sequences came to, all micro-batches together. */
+typedef struct step_sums {
+  double loss;
+  int64_t tokens; /* that were predicted */
+} step_sums;
+
+/* Sequences from .. to-1 of the step, at most micro_sequences, into one pass. */
+static status run_sequences(alibi_trainer *t, size_t from, size_t to, step_sums *sums, alibi_error *error)
 {
-  uint64_t index = (uint64_t)t->step * t->sequences + s;
-  size_t offset = random_below((uint64_t)t->options.seed, STREAM_SAMPLES, index, t->corpus_count - t->length);
-  memcpy(tokens, t->corpus + offset, t->length * sizeof *tokens);
-  memcpy(targets, t->corpus + offset + 1, t->length * sizeof *targets);
+  size_t length = t->phase->length, segments = 0, rows = (to - from) * length;
+  bool same = t->options.order == ALIBI_ORDER_ONE_BATCH;
+  uint64_t before = same ? 0 : (uint64_t)(t->step - t->phase->first) * t->sequences;
+  for (size_t s = from; s < to; s++) {
+    size_t row = (s - from) * length;
+    segments += batches_read(&t->batches, (size_t)(t->phase - t->phases), length, before + s, t->tokens + row, t->targets + row,
+                             t->segments + segments);
+  }
+  for (size_t r = 0; r < rows; r++) sums->tokens += t->targets[r] != OP_NO_TARGET;
+  t->pass->dropout = (pass_dropout){.rate = t->options.dropout,
+                                    .seed = (uint64_t)t->options.seed,
+                                    .step = (uint64_t)t->step,
+                                    .first_row = from * length};
+  status result = model_forward(t->pass, t->tokens, t->segments, segments, error);
+  if (result == ALIBI_OK) sums->loss += model_backward(t->pass, t->targets, &t->gradient_pointers, NULL);
+  return result;
 }
 
-static status accumulate(alibi_trainer *t, double *loss, alibi_error *error)
+static status accumulate(alibi_trainer *t, step_sums *sums, alibi_error *error)
 {
-  *loss = 0;
   memset(t->gradients, 0, t->model->list.floats * sizeof *t->gradients);
-  for (size_t done = 0; done < t->sequences;) {
-    size_t count = t->sequences - done < t->micro_sequences ? t->sequences - done : t->micro_sequences;
-    for (size_t s = 0; s < count; s++) sample(t, done + s, t->tokens + s * t->length, t->targets + s * t->length);
-    status result = model_forward(t->pass, t->tokens, t->segments, count, error);
+  for (size_t from = 0, to; from < t->sequences; from = to) {
+    to = t->sequences - from < t->micro_sequences ? t->sequences : from + t->micro_sequences;
+    status result = context_check_cancel(t->context, error);
+    if (result == ALIBI_OK) result = run_sequences(t, from, to, sums, error);
     if (result != ALIBI_OK) return result;
-    *loss += model_backward(t->pass, t->targets, &t->gradient_pointers, NULL);
-    done += count;
   }
   return ALIBI_OK;
 }
@@ -275,24 +280,82 @@ static void update(alibi_trainer *t, double rate, double grad_scale)
   model_pass_refresh(t->pass);
 }
 
+/* The parameter with a gradient that is no number, nearest to the output: backward comes from there. */
+static const char *first_broken(const alibi_trainer *t)
+{
+  for (size_t i = t->model->list.count; i-- > 0;) {
+    const parameter *p = &t->model->list.items[i];
+    for (size_t e = 0; e < parameter_elements(p); e++)
+      if (!isfinite(t->gradients[p->offset + e])) return p->name;
+  }
+  return NULL;
+}
+
+static status refuse_step(const alibi_trainer *t, double loss, double rate, alibi_error *error)
+{
+  const char *name = first_broken(t);
+  return fail(error, ALIBI_FAILED, "step %lld: the %s is not finite%s%s%s (learning rate %g; try a lower one)",
+              (long long)t->step + 1, isfinite(loss) ? "gradient" : "loss", name ? ", first the gradient of '" : "",
+              name ? name : "", name ? "'" : "", rate);
+}
+
+/* ---- spikes ---- */
+
+static bool is_above(double value, double mean, double variance, double limit)
+{
+  return value > mean + limit * sqrt(variance);
+}
+
+static void follow(double value, double weight, double *mean, double *variance)
+{
+  double apart = value - *mean;
+  *mean += weight * apart;
+  *variance = (1 - weight) * (*variance + weight * apart * apart);
+}
+
+/* May this step be applied?  If so it becomes part of what the next ones are compared with. */
+static bool passes_guard(spike_guard *g, double limit, double loss, double norm)
+{
+  const int64_t FEWEST = 20, WINDOW = 100;
+  if (limit > 0 && g->count >= FEWEST &&
+      (is_above(loss, g->loss_mean, g->loss_variance, limit) || is_above(norm, g->norm_mean, g->norm_variance, limit)))
+    return false;
+  double weight = 1.0 / (double)(g->count < WINDOW ? g->count + 1 : WINDOW);
+  follow(loss, weight, &g->loss_mean, &g->loss_variance);
+  follow(norm, weight, &g->norm_mean, &g->norm_variance);
+  g->count++;
+  return true;
+}
+
 status alibi_trainer_step(alibi_trainer *t, alibi_train_report *report, alibi_error *error)
 {
-  status result = context_check_cancel(t->context, error);
-  if (result != ALIBI_OK) return result;
   if (t->model->engines)
     return fail(error, ALIBI_INVALID,
                 "training step: expected no open session of the model (its weights are about to change)");
   model_unpack(t->model);
-  double loss, tokens = (double)(t->sequences * t->length), rate = train_rate(&t->options, t->step);
-  result = accumulate(t, &loss, error);
+  status result = enter_phase(t, phase_of(t), error);
   if (result != ALIBI_OK) return result;
+  step_sums sums = {0};
+  double rate = train_rate(&t->options, t->step);
+  result = accumulate(t, &sums, error);
+  if (result != ALIBI_OK) return result;
+  if (sums.tokens == 0)
+    return fail(error, ALIBI_INVALID, "step %lld: expected a token that is predicted, found only the last ones of documents",
+                (long long)t->step + 1);
+  double tokens = (double)sums.tokens, loss = sums.loss / tokens;
   double norm = sqrt(op_sum_squares(t->context, t->model->list.floats, t->gradients)) / tokens;
-  if (!isfinite(loss) || !isfinite(norm))
-    return fail(error, ALIBI_FAILED, "step %lld: the %s is not finite (learning rate %g; try a lower one)",
-                (long long)t->step + 1, isfinite(loss) ? "gradient" : "loss", rate);
+  if (!isfinite(loss) || !isfinite(norm)) return refuse_step(t, loss, rate, error);
   double clip = t->options.clip > 0 && norm > t->options.clip ? t->options.clip / norm : 1;
-  update(t, rate, clip / tokens);
+  bool applied = passes_guard(&t->guard, t->options.spike_limit, loss, norm);
+  if (applied) update(t, rate, clip / tokens);
   t->step++;
-  *report = (alibi_train_report){t->step, loss / tokens, rate, norm, (int64_t)tokens};
+  t->tokens_done += sums.tokens;
+  *report = (alibi_train_report){.step = t->step,
+                                 .loss = loss,
+                                 .rate = rate,
+                                 .gradient_norm = norm,
+                                 .tokens = sums.tokens,
+                                 .length = (int64_t)t->phase->length,
+                                 .skipped = !applied};
   return ALIBI_OK;
 }

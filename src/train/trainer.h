@@ -1,28 +1,57 @@
-/* train/trainer.h - the trainer's settings as a table of fields, and what they mean for a model. */
+/* train/trainer.h - the trainer inside the library: over sources of tokens, with a plan of its memory.  Its state is here for the
+ * checkpoint (train/checkpoint.h), which is the other half of a trainer: what one holds, the other writes. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
-#include "alibi/train.h"
-#include "base/field.h"
 #include "model/model.h"
+#include "train/batches.h"
+#include "train/train_options.h"
 
-field_table train_option_fields(void);
+/* Running means and variances of the steps that were applied, for spike_limit. */
+typedef struct spike_guard {
+  int64_t count;
+  double loss_mean, loss_variance, norm_mean, norm_variance;
+} spike_guard;
 
-/* Learning rate of step 0 .. steps-1. */
-double train_rate(const alibi_train_options *options, int64_t step);
+struct alibi_trainer {
+  alibi_context *context;
+  alibi_train_options options; /* warmup_steps resolved */
+  alibi_model *model;
+  token_source *own; /* the source of alibi_trainer_new, else NULL */
+  batches batches;
+  train_phase phases[TRAIN_PHASES];
+  size_t phase_count;
+  /* what the next steps depend on, beside the weights */
+  int64_t step;
+  int64_t tokens_done;
+  spike_guard guard;
+  float *moments, *variances; /* blocks as the model's values */
+  /* the step */
+  const train_phase *phase;
+  size_t sequences, micro_sequences; /* of phase->length tokens: in a step, in memory at once */
+  float *gradients;
+  model_parameters gradient_pointers;
+  model_pass *pass;
+  uint32_t *tokens, *targets; /* [micro_sequences * length] */
+  pass_segment *segments;
+};
 
-/* Steps of warm-up, where -1 asks for the usual number. */
-int64_t train_warmup(const alibi_train_options *options);
+/* sources are borrowed until the trainer is freed; shares as in batches_init.  from: NULL, or the model to go on from
+ * (alibi_trainer_new_from). */
+status trainer_new(alibi_context *context, const alibi_model *from, const alibi_model_config *config,
+                   const alibi_train_options *options, const token_source *sources, const double *shares, size_t count,
+                   alibi_trainer **trainer, alibi_error *error);
 
-/* ALIBI_INVALID where batch_tokens is no whole number of sequences of `length` tokens. */
-status train_check_batch(const alibi_train_options *options, int64_t length, alibi_error *error);
-
-/* How a step is cut, and the bytes that training holds. */
+/* How a step is cut, and the bytes that training holds.  In the phase that needs most. */
 typedef struct train_plan {
-  size_t sequences, micro_sequences; /* a step: sequences of train_length tokens, so many in memory at once */
+  size_t sequences, micro_sequences; /* in the last phase: of train_length tokens in a step, so many in memory at once */
   size_t weight_bytes;               /* weights, gradients, two moments */
   size_t pass_bytes;                 /* activations and their gradients */
 } train_plan;
+
+/* A source over ids in memory, checked against the vocabulary; close it and free it with memory_free. */
+status trainer_own_source(const alibi_model_config *config, const uint32_t *tokens, size_t count, token_source **source,
+                          alibi_error *error);
 
 train_plan train_plan_of(alibi_model *model, const alibi_train_options *options);
 

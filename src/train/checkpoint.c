@@ -1,0 +1,403 @@
+/* Checkpoints.  state.json is written last and names the others by fingerprint; the directory gets its name after that. */
+#include "train/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/directory.h"
+#include "base/fingerprint.h"
+#include "base/system.h"
+#include "file/safetensors.h"
+#include "model/config.h"
+
+#define FORMAT_NAME "alibi-checkpoint"
+#define STATE_FILE "state.json"
+#define OPTIMISER_FILE "optimiser.safetensors"
+#define TOKENIZER_FILE "tokenizer.json"
+
+enum { VERSION = 1, MOMENTS = 2, TENSOR_NAME_SIZE = 128, STEP_DIGITS = 8 };
+
+static const char *const model_files[] = {"config.json", "model.safetensors", OPTIMISER_FILE, NULL};
+static const char *const moment_names[MOMENTS] = {"first_moment", "second_moment"};
+
+static status join(const char *directory, const char *name, char **path, alibi_error *error)
+{
+  *path = path_join(directory, name);
+  return *path ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the path of %s", name);
+}
+
+/* ---- the moments ---- */
+
+typedef struct tensor_name {
+  char text[TENSOR_NAME_SIZE];
+} tensor_name;
+
+static void name_moment(const parameter *p, size_t moment, tensor_name *name)
+{
+  snprintf(name->text, sizeof name->text, "%s.%.96s", moment_names[moment], p->name);
+}
+
+static status save_moments(const alibi_trainer *t, const char *path, alibi_error *error)
+{
+  const parameter_list *list = &t->model->list;
+  const float *const blocks[MOMENTS] = {t->moments, t->variances};
+  file_tensor *tensors = NULL;
+  tensor_name *names = NULL;
+  status result;
+  TRY(memory_new(&tensors, MOMENTS * list->count, sizeof *tensors, "the list of moments", error));
+  TRY(memory_new(&names, MOMENTS * list->count, sizeof *names, "the list of moments", error));
+  for (size_t i = 0; i < MOMENTS * list->count; i++) {
+    const parameter *p = &list->items[i % list->count];
+    size_t moment = i / list->count;
+    name_moment(p, moment, &names[i]);
+    tensors[i] = (file_tensor){.name = names[i].text,
+                               .type = TENSOR_F32,
+                               .dimensions = 1,
+                               .shape = {parameter_elements(p)},
+                               .data = blocks[moment] + p->offset,
+                               .bytes = parameter_elements(p) * sizeof(float)};
+  }
+  TRY(safetensors_write(path, tensors, MOMENTS * list->count, NULL, error));
+done:
+  memory_free(names);
+  memory_free(tensors);
+  return result;
+}
+
+static status load_moments(alibi_trainer *t, const char *path, alibi_error *error)
+{
+  const parameter_list *list = &t->model->list;
+  float *const blocks[MOMENTS] = {t->moments, t->variances};
+  safetensors_file *file;
+  status result = safetensors_open(path, &file, error);
+  if (result != ALIBI_OK) return result;
+  for (size_t i = 0; i < MOMENTS * list->count; i++) {
+    const parameter *p = &list->items[i % list->count];
+    size_t bytes = parameter_elements(p) * sizeof(float);
+    tensor_name name;
+    name_moment(p, i / list->count, &name);
+    const file_tensor *found = safetensors_find(file, name.text);
+    if (!found || found->type != TENSOR_F32 || found->bytes != bytes)
+      RAISE(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected %zu numbers of type F32, found %s", path, name.text,
+            parameter_elements(p), found ? "another size or type" : "no such tensor");
+    memcpy(blocks[i / list->count] + p->offset, found->data, bytes);
+  }
+done:
+  safetensors_close(file);
+  return result;
+}
+
+/* ---- state.json ---- */
+
+#define AT(member) offsetof(spike_guard, member)
+
+static const field guard_fields[] = {
+    {.name = "count", .kind = FIELD_INTEGER, .offset = AT(count), .maximum = 1e15},
+    {.name = "loss_mean", .kind = FIELD_REAL, .offset = AT(loss_mean), .minimum = -1e300, .maximum = 1e300},
+    {.name = "loss_variance", .kind = FIELD_REAL, .offset = AT(loss_variance), .maximum = 1e300},
+    {.name = "norm_mean", .kind = FIELD_REAL, .offset = AT(norm_mean), .maximum = 1e300},
+    {.name = "norm_variance", .kind = FIELD_REAL, .offset = AT(norm_variance), .maximum = 1e300},
+};
+
+static const field_table guard_table = FIELD_TABLE(guard_fields);
+
+static json_node *sources_node(const batches *b)
+{
+  json_node *list = node_new_array();
+  for (size_t i = 0; i < b->source_count; i++) {
+    json_node *source = node_new_object();
+    char text[FINGERPRINT_TEXT_SIZE];
+    fingerprint_to_text(b->sources[i].fingerprint, text);
+    node_set_text(source, "name", b->sources[i].name);
+    node_set_integer(source, "tokens", (int64_t)b->sources[i].count);
+    node_set_text(source, "fingerprint", text);
+    node_set_number(source, "share", b->shares[i]);
+    node_append(list, source);
+  }
+  return list;
+}
+
+static status add_fingerprint(json_node *files, const char *directory, const char *name, alibi_error *error)
+{
+  char text[FINGERPRINT_TEXT_SIZE], *path;
+  uint64_t value;
+  status result = join(directory, name, &path, error);
+  if (result != ALIBI_OK) return result;
+  result = fingerprint_of_file(path, &value, error);
+  if (result == ALIBI_OK) {
+    fingerprint_to_text(value, text);
+    node_set_text(files, name, text);
+  }
+  free(path);
+  return result;
+}
+
+/* Takes over `run`. */
+static status write_state(const alibi_trainer *t, bool tokenizer, json_node *run, const char *directory, alibi_error *error)
+{
+  json_node *root = node_new_object(), *options = node_new_object(), *guard = node_new_object(), *files = node_new_object();
+  char *path = NULL;
+  status result;
+  node_set_text(root, "format", FORMAT_NAME);
+  node_set_integer(root, "version", VERSION);
+  node_set_text(root, "alibi_version", alibi_version());
+  node_set_integer(root, "step", t->step);
+  node_set_integer(root, "tokens_done", t->tokens_done);
+  node_set(root, "model", model_config_node(&t->model->config));
+  node_set_fields(options, train_option_fields(), &t->options);
+  node_set(root, "training", options);
+  node_set_fields(guard, guard_table, &t->guard);
+  node_set(root, "spike_guard", guard);
+  node_set(root, "sources", sources_node(&t->batches));
+  if (run) node_set(root, "run", run);
+  node_set(root, "files", files);
+  for (size_t i = 0; model_files[i]; i++) TRY(add_fingerprint(files, directory, model_files[i], error));
+  if (tokenizer) TRY(add_fingerprint(files, directory, TOKENIZER_FILE, error));
+  TRY(join(directory, STATE_FILE, &path, error));
+  TRY(node_write_file(root, path, error));
+done:
+  free(path);
+  node_free(root);
+  return result;
+}
+
+/* ---- one checkpoint ---- */
+
+status checkpoint_save(const alibi_trainer *t, const alibi_tokenizer *tokenizer, json_node *run, const char *directory,
+                       alibi_error *error)
+{
+  char *optimiser = NULL, *tokens = NULL;
+  size_t size = strlen(directory) + sizeof ".new";
+  char *beside = malloc(size);
+  status result;
+  if (!beside) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+  snprintf(beside, size, "%s.new", directory);
+  TRY(directory_remove(beside, error));
+  TRY(directory_make(beside, error));
+  TRY(join(beside, OPTIMISER_FILE, &optimiser, error));
+  TRY(join(beside, TOKENIZER_FILE, &tokens, error));
+  TRY(alibi_model_save(t->model, beside, error));
+  TRY(save_moments(t, optimiser, error));
+  if (tokenizer) TRY(alibi_tokenizer_save(tokenizer, tokens, error));
+  result = write_state(t, tokenizer != NULL, run, beside, error);
+  run = NULL;
+  if (result == ALIBI_OK) result = directory_replace(beside, directory, error);
+done:
+  if (result != ALIBI_OK && beside) directory_remove(beside, NULL); /* room for the next try */
+  node_free(run);
+  free(tokens);
+  free(optimiser);
+  free(beside);
+  return result;
+}
+
+static status check_files(const char *directory, const json_node *files, alibi_error *error)
+{
+  char *path = NULL;
+  status result = ALIBI_OK;
+  for (size_t i = 0; model_files[i]; i++)
+    if (!node_get(files, model_files[i]))
+      RAISE(error, ALIBI_BAD_INPUT, "%s: %s: files: expected a fingerprint of %s, found none", directory, STATE_FILE, model_files[i]);
+  for (size_t i = 0; i < node_count(files); i++) {
+    const char *name;
+    const char *text = node_text(node_member(files, i, &name), NULL);
+    uint64_t expected, found;
+    if (!fingerprint_from_text(text, &expected))
+      RAISE(error, ALIBI_BAD_INPUT, "%s: %s: files: %s: expected a fingerprint, found none", directory, STATE_FILE, name);
+    TRY(join(directory, name, &path, error));
+    TRY(fingerprint_of_file(path, &found, error));
+    if (found != expected)
+      RAISE(error, ALIBI_BAD_INPUT, "%s: expected the file that was saved, found another or a damaged one (its fingerprint differs)",
+            path);
+    free(path);
+    path = NULL;
+  }
+done:
+  free(path);
+  return result;
+}
+
+static status read_state(const char *path, checkpoint_about *about, alibi_error *error)
+{
+  const json_node *root = about->root;
+  static const char *const none[] = {NULL};
+  status result = ALIBI_OK;
+  const char *format = node_text(node_get(root, "format"), "nothing");
+  if (strcmp(format, FORMAT_NAME) != 0)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: format: expected '%s', found '%.64s'", path, FORMAT_NAME, format);
+  if (node_integer(node_get(root, "version"), 0) != VERSION)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: version: expected %d, found %" PRId64, path, VERSION,
+          node_integer(node_get(root, "version"), 0));
+  about->step = node_integer(node_get(root, "step"), -1);
+  about->tokens_done = node_integer(node_get(root, "tokens_done"), -1);
+  if (about->step < 0 || about->tokens_done < 0) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a step and tokens_done, found none", path);
+  TRY(model_config_read(node_get(root, "model"), path, &about->config, error));
+  alibi_train_options_init(&about->options);
+  TRY(node_get_fields(node_get(root, "training"), train_option_fields(), &about->options, path, none, error));
+  about->run = node_get(root, "run");
+done:
+  return result;
+}
+
+void checkpoint_about_free(checkpoint_about *about)
+{
+  node_free(about->root);
+  *about = (checkpoint_about){0};
+}
+
+status checkpoint_read(const char *directory, checkpoint_about *about, alibi_error *error)
+{
+  char *path = NULL;
+  status result;
+  *about = (checkpoint_about){0};
+  TRY(join(directory, STATE_FILE, &path, error));
+  TRY(node_read_file(path, &about->root, error));
+  TRY(read_state(path, about, error));
+  TRY(check_files(directory, node_get(about->root, "files"), error));
+done:
+  free(path);
+  if (result != ALIBI_OK) checkpoint_about_free(about);
+  return result;
+}
+
+static status check_sources(const char *directory, const json_node *saved, const batches *b, alibi_error *error)
+{
+  if (node_count(saved) != b->source_count)
+    return fail(error, ALIBI_INVALID, "%s: expected the %zu sources of tokens that it was trained on, found %zu", directory,
+                node_count(saved), b->source_count);
+  for (size_t i = 0; i < b->source_count; i++) {
+    const json_node *node = node_at(saved, i);
+    const char *name = node_text(node_get(node, "name"), "?"), *text = node_text(node_get(node, "fingerprint"), NULL);
+    uint64_t expected;
+    if (!fingerprint_from_text(text, &expected) || expected != b->sources[i].fingerprint)
+      return fail(error, ALIBI_INVALID,
+                  "%s: expected the tokens that it was trained on, %.200s with fingerprint %.16s, found other ones in %.200s", directory,
+                  name, text ? text : "none", b->sources[i].name);
+    if (node_number(node_get(node, "share"), 0) != b->shares[i])
+      return fail(error, ALIBI_INVALID, "%s: share of %.200s: expected that of the checkpoint, %g, found %g", directory, name,
+                  node_number(node_get(node, "share"), 0), b->shares[i]);
+  }
+  return ALIBI_OK;
+}
+
+status checkpoint_open(alibi_context *context, const char *directory, const token_source *sources, const double *shares,
+                       size_t count, alibi_trainer **trainer, alibi_error *error)
+{
+  static const char *const none[] = {NULL};
+  checkpoint_about about;
+  alibi_model *model = NULL;
+  alibi_trainer *t = NULL;
+  char *optimiser = NULL;
+  *trainer = NULL;
+  status result = checkpoint_read(directory, &about, error);
+  if (result != ALIBI_OK) return result;
+  TRY(alibi_model_open(context, directory, &model, error));
+  TRY(join(directory, OPTIMISER_FILE, &optimiser, error));
+  TRY(trainer_new(context, model, &about.config, &about.options, sources, shares, count, &t, error));
+  TRY(check_sources(directory, node_get(about.root, "sources"), &t->batches, error));
+  TRY(load_moments(t, optimiser, error));
+  TRY(node_get_fields(node_get(about.root, "spike_guard"), guard_table, &t->guard, directory, none, error));
+  t->step = about.step;
+  t->tokens_done = about.tokens_done;
+  *trainer = t;
+  t = NULL;
+done:
+  alibi_trainer_free(t);
+  free(optimiser);
+  alibi_model_free(model);
+  checkpoint_about_free(&about);
+  return result;
+}
+
+status alibi_trainer_save(alibi_trainer *trainer, const char *directory, alibi_error *error)
+{
+  return checkpoint_save(trainer, NULL, NULL, directory, error);
+}
+
+status alibi_trainer_open(alibi_context *context, const char *directory, const uint32_t *tokens, size_t count,
+                          alibi_trainer **trainer, alibi_error *error)
+{
+  checkpoint_about about;
+  token_source *source = NULL;
+  status result;
+  *trainer = NULL;
+  TRY(checkpoint_read(directory, &about, error));
+  result = trainer_own_source(&about.config, tokens, count, &source, error);
+  checkpoint_about_free(&about);
+  if (result != ALIBI_OK) return result;
+  TRY(checkpoint_open(context, directory, source, NULL, 1, trainer, error));
+  (*trainer)->own = source;
+  return ALIBI_OK;
+done:
+  if (source) token_source_close(source);
+  memory_free(source);
+  return result;
+}
+
+/* ---- the checkpoints of a run ---- */
+
+char *checkpoint_path(const char *folder, int64_t step)
+{
+  char name[64];
+  snprintf(name, sizeof name, "step-%0*" PRId64, STEP_DIGITS, step);
+  return path_join(folder, name);
+}
+
+/* "step-" and digits alone: no unfinished save. */
+static bool is_checkpoint(const char *name)
+{
+  size_t digits = strncmp(name, "step-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+  return digits >= STEP_DIGITS && name[5 + digits] == '\0';
+}
+
+static bool is_unfinished(const char *name)
+{
+  const char *point = strchr(name, '.');
+  return strncmp(name, "step-", 5) == 0 && point && (strcmp(point, ".new") == 0 || strcmp(point, ".old") == 0);
+}
+
+status checkpoint_newest(const char *folder, void (*damaged)(void *user, const char *sentence), void *user, char **path,
+                         checkpoint_about *about, alibi_error *error)
+{
+  directory_list list = {0};
+  status result = ALIBI_OK;
+  *path = NULL;
+  *about = (checkpoint_about){0};
+  if (!path_is_directory(folder)) return ALIBI_OK;
+  TRY(directory_read(folder, &list, error));
+  for (size_t i = list.count; i-- > 0 && !*path;) {
+    alibi_error why = {0};
+    if (!is_checkpoint(list.names[i])) continue;
+    TRY(join(folder, list.names[i], path, error));
+    if (checkpoint_read(*path, about, &why) == ALIBI_OK) break;
+    if (damaged) damaged(user, why.message);
+    free(*path);
+    *path = NULL;
+  }
+done:
+  directory_list_free(&list);
+  return result;
+}
+
+status checkpoint_prune(const char *folder, size_t keep, alibi_error *error)
+{
+  directory_list list = {0};
+  char *path = NULL;
+  size_t kept = 0;
+  status result;
+  TRY(directory_read(folder, &list, error));
+  for (size_t i = list.count; i-- > 0;) {
+    bool old = is_checkpoint(list.names[i]) && kept++ >= keep;
+    if (!old && !is_unfinished(list.names[i])) continue;
+    TRY(join(folder, list.names[i], &path, error));
+    TRY(directory_remove(path, error));
+    free(path);
+    path = NULL;
+  }
+done:
+  free(path);
+  directory_list_free(&list);
+  return result;
+}
