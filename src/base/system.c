@@ -308,6 +308,14 @@ bool path_is_directory(const char *path)
   return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
+bool path_size(const char *path, uint64_t *size)
+{
+  struct stat about;
+  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
+  *size = (uint64_t)about.st_size;
+  return true;
+}
+
 char *path_join(const char *directory, const char *name)
 {
   size_t length = strlen(directory);

@@ -61,6 +61,7 @@ void file_unlock(int lock);
 
 bool path_exists(const char *path);
 bool path_is_directory(const char *path);
+bool path_size(const char *path, uint64_t *size); /* of a plain file; false where it is none */
 /* "a/b" from "a" and "b"; malloc'd, NULL when memory is out. */
 char *path_join(const char *directory, const char *name);
 
