@@ -20,6 +20,9 @@ enum {
   TURNS_BEFORE_YIELD = 200 /* of asking: an answer from another processor of this machine comes within */
 };
 
+/* Seconds between a rank's last sentence and the end of all: mpiexec drops what it has not read by then. */
+static const double TIME_TO_BE_HEARD = 0.3;
+
 struct comm {
   const transport_calls *calls; /* NULL: one rank */
   transport_world world;
@@ -115,7 +118,10 @@ void comm_close(comm *c, status result, int exit_code)
   if (!c) return;
   if (c->calls) {
     bool alone = c->broken || (result != ALIBI_OK && !c->agreed);
-    if (alone) c->calls->stop(exit_code);
+    if (alone) {
+      descriptors_wait(NULL, 0, TIME_TO_BE_HEARD, NULL);
+      c->calls->stop(exit_code);
+    }
     c->calls->close();
   }
   ring_free(&c->ring);
