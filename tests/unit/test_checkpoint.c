@@ -339,7 +339,7 @@ static int setup(void **unused)
 {
   (void)unused;
   alibi_error_init(&error);
-  context = tiny_context(NULL, 2);
+  context = tiny_context(NULL, 1);
   tiny_tokens(corpus, CORPUS, 31, VOCABULARY);
   scratch_make();
   return 0;
