@@ -93,7 +93,7 @@ status comm_open(const char *name, comm **out, alibi_error *error)
     opened = true;
     TRY(check_world(row, &c->world, error));
     TRY(memory_new(&c->all, (size_t)c->world.ranks, COMM_FEW * sizeof(double), "a communicator", error));
-    c->ring = (ring){.calls = c->calls, .rank = c->world.rank, .ranks = c->world.ranks};
+    TRY(ring_new(c->calls, &c->world, &c->ring, error));
     if (c->world.ranks == 1) {
       c->calls->close();
       c->calls = NULL;
@@ -108,6 +108,7 @@ done:
     *out = c;
     return result;
   }
+  if (c) ring_free(&c->ring);
   if (c) memory_free(c->all);
   memory_free(c);
   return result;
@@ -257,6 +258,17 @@ status comm_sum_integers(comm *c, int64_t *x, size_t n, alibi_error *error)
   return ALIBI_OK;
 }
 
+status comm_largest(comm *c, int64_t *x, alibi_error *error)
+{
+  if (is_alone(c)) return ALIBI_OK;
+  status result = all_gather(c, x, sizeof *x, error);
+  if (result != ALIBI_OK) return result;
+  const int64_t *all = (const int64_t *)(const void *)c->all;
+  for (int r = 0; r < c->world.ranks; r++)
+    if (all[r] > *x) *x = all[r];
+  return ALIBI_OK;
+}
+
 status comm_broadcast(comm *c, void *data, size_t bytes, int from, alibi_error *error)
 {
   if (is_alone(c)) return ALIBI_OK;
@@ -279,18 +291,26 @@ status comm_barrier(comm *c, alibi_error *error)
   return all_gather(c, &nothing, 1, error);
 }
 
-/* The rank whose failure counts; -1: none failed. */
-static int failed_rank(const comm *c)
+/* What all ranks brought to an agreement. */
+typedef struct verdict {
+  int from;      /* the rank whose failure counts; -1: none failed */
+  bool all_same; /* all brought the same */
+} verdict;
+
+static verdict judge(const comm *c)
 {
-  int found = -1;
+  verdict v = {.from = -1, .all_same = true};
+  int32_t first = ALIBI_OK, worst = ALIBI_OK;
   for (int r = 0; r < c->world.ranks; r++) {
     int32_t code;
     memcpy(&code, c->all + (size_t)r * sizeof code, sizeof code);
-    if (code == ALIBI_OK) continue;
-    if (code != ALIBI_CANCELLED) return r;
-    if (found < 0) found = r;
+    if (r == 0) first = code;
+    if (code != first) v.all_same = false;
+    if (code == ALIBI_OK || (worst != ALIBI_OK && (worst != ALIBI_CANCELLED || code == ALIBI_CANCELLED))) continue;
+    worst = code;
+    v.from = r;
   }
-  return found;
+  return v;
 }
 
 status comm_agree(comm *c, status own, alibi_error *error)
@@ -301,18 +321,18 @@ status comm_agree(comm *c, status own, alibi_error *error)
   int32_t code = (int32_t)own;
   status result = all_gather(c, &code, sizeof code, error);
   if (result != ALIBI_OK) return result;
-  int from = failed_rank(c);
-  c->agreed = from >= 0;
-  if (from < 0) return ALIBI_OK;
-  if (from == c->world.rank) {
+  verdict v = judge(c);
+  c->agreed = v.from >= 0;
+  if (v.from < 0) return ALIBI_OK;
+  if (v.from == c->world.rank) {
+    const char *sentence = error ? error->message : "";
     said.status = own;
-    if (own == ALIBI_CANCELLED || !error || !error->message[0])
-      snprintf(said.message, sizeof said.message, "%s", error ? error->message : "");
+    if (own == ALIBI_CANCELLED || v.all_same) snprintf(said.message, sizeof said.message, "%s", sentence);
     else
-      snprintf(said.message, sizeof said.message, "rank %d: %.*s", from, (int)sizeof said.message - 32,
-               error->message);
+      snprintf(said.message, sizeof said.message, "rank %d: %.*s", v.from, (int)sizeof said.message - 32,
+               sentence);
   }
-  result = comm_broadcast(c, &said, sizeof said, from, error);
+  result = comm_broadcast(c, &said, sizeof said, v.from, error);
   if (result != ALIBI_OK) return result;
   if (error) *error = said;
   return said.status;

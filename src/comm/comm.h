@@ -59,12 +59,15 @@ enum { COMM_FEW = 64 };
 status comm_sum_doubles(comm *c, double *x, size_t n, alibi_error *error);
 status comm_sum_integers(comm *c, int64_t *x, size_t n, alibi_error *error);
 
+/* *x becomes the largest of all ranks. */
+status comm_largest(comm *c, int64_t *x, alibi_error *error);
+
 status comm_broadcast(comm *c, void *data, size_t bytes, int from, alibi_error *error);
 status comm_barrier(comm *c, alibi_error *error);
 
 /* ALIBI_OK where all ranks bring it.  Otherwise every rank returns the same failure, that of the lowest rank that
- * has one, the interruption of a rank only where nothing worse happened: "rank 2: no space left".  Of an
- * interruption the sentence is its own. */
+ * has one, the interruption of a rank only where nothing worse happened.  "rank 2: no space left" where only some
+ * ranks failed; the plain sentence where all did, and of an interruption. */
 status comm_agree(comm *c, status result, alibi_error *error);
 
 /* Bytes of every rank, rank after rank, to rank 0, which hands them to sink piece by piece.  Ends as comm_agree: a

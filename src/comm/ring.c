@@ -42,6 +42,15 @@ static int chunk_received(const ring *r, const ring_slot *slot)
   return around(r, chunk_sent(r, slot) - 1);
 }
 
+status ring_new(const transport_calls *calls, const transport_world *world, ring *r, alibi_error *error)
+{
+  int slots = world->ranks;
+  if (slots < RING_FEWEST_SLOTS) slots = RING_FEWEST_SLOTS;
+  if (slots > RING_MOST_SLOTS) slots = RING_MOST_SLOTS;
+  *r = (ring){.calls = calls, .rank = world->rank, .ranks = world->ranks, .slot_count = slots};
+  return memory_new(&r->slots, (size_t)slots, sizeof *r->slots, "a communicator", error);
+}
+
 status ring_begin(ring *r, ring_kind kind, float *x, size_t count, uint64_t *ticket, alibi_error *error)
 {
   size_t from, largest;
@@ -137,7 +146,7 @@ status ring_progress(ring *r, bool *moved, alibi_error *error)
   *moved = false;
   while (again) {
     again = false;
-    for (size_t i = 0; i < RING_SLOTS; i++) {
+    for (int i = 0; i < r->slot_count; i++) {
       ring_slot *slot = &r->slots[i];
       if (!slot->active) {
         if (r->count == 0) continue;
@@ -161,14 +170,15 @@ done:
 bool ring_is_done(const ring *r, uint64_t ticket)
 {
   if (r->count > 0 && r->queue[r->first].number <= ticket) return false;
-  for (size_t i = 0; i < RING_SLOTS; i++)
+  for (int i = 0; i < r->slot_count; i++)
     if (r->slots[i].active && r->slots[i].item.number <= ticket) return false;
   return true;
 }
 
 void ring_free(ring *r)
 {
-  for (size_t i = 0; i < RING_SLOTS; i++) memory_free(r->slots[i].received);
+  for (int i = 0; i < r->slot_count; i++) memory_free(r->slots[i].received);
+  memory_free(r->slots);
   free(r->queue);
   *r = (ring){0};
 }

@@ -25,18 +25,22 @@ typedef struct ring_slot {
   size_t received_capacity;
 } ring_slot;
 
-enum { RING_SLOTS = 4 }; /* blocks on their way at once: enough that a step of one hides the latency of another */
+/* Blocks on their way at once: with many ranks a block needs many steps, and a call of progress takes each slot
+ * one step further; the memory of all slots together stays that of one block. */
+enum { RING_FEWEST_SLOTS = 4, RING_MOST_SLOTS = 64 };
 
 typedef struct ring {
   const transport_calls *calls;
   int rank, ranks;
-  ring_slot slots[RING_SLOTS];
+  ring_slot *slots;
+  int slot_count;
   ring_item *queue; /* a circle of `capacity`: `count` waiting from `first` */
   size_t first, count, capacity;
   uint64_t begun; /* number of the last item */
   comm_cost cost;
 } ring;
 
+status ring_new(const transport_calls *calls, const transport_world *world, ring *r, alibi_error *error);
 status ring_begin(ring *r, ring_kind kind, float *x, size_t count, uint64_t *ticket, alibi_error *error);
 /* moved: something was done. */
 status ring_progress(ring *r, bool *moved, alibi_error *error);
