@@ -106,7 +106,7 @@ static void gelu_erf(void *user)
 static void gelu_erf_backward(void *user)
 {
   kernels_case *k = user;
-  k->t->activation_backward(ACTIVATION_GELU_ERF, k->n, k->x[0], k->x[1], k->x[2]);
+  k->t->activation_backward(ACTIVATION_GELU_ERF, k->n, k->x[0], k->x[1], k->x[2], NULL);
 }
 
 static void gelu_tanh(void *user)

@@ -18,7 +18,14 @@ extern "C" {
 enum { ALIBI_NAME_SIZE = 64, ALIBI_POSITION_OPTIONS_SIZE = 2048, ALIBI_EXTENSION_OPTIONS_SIZE = 2048 };
 
 typedef enum alibi_norm { ALIBI_NORM_LAYER = 0, ALIBI_NORM_RMS } alibi_norm;
-typedef enum alibi_activation { ALIBI_GELU_ERF = 0, ALIBI_GELU_TANH } alibi_activation;
+
+/* SWIGLU (Shazeer 2020): silu(x W) * (x V), of 2 F rows of the input weight W the first F, V the others. */
+typedef enum alibi_activation {
+  ALIBI_GELU_ERF = 0,
+  ALIBI_GELU_TANH,
+  ALIBI_SILU,
+  ALIBI_SWIGLU
+} alibi_activation;
 
 /* Scores of a query that sees n keys, itself among them: as they are; times ln n / ln train_length for n >
  * train_length; or times s ln n, s learned for each layer and head (scalable softmax). */
@@ -37,7 +44,7 @@ typedef struct alibi_model_config {
   int64_t heads;        /* H */
   int64_t kv_heads;     /* G; 0: as many as heads */
   int64_t head_size;    /* D; 0: width / heads */
-  int64_t feed_forward; /* F; 0: 4 * width */
+  int64_t feed_forward; /* F; 0: 4 * width, with SWIGLU 8/3 * width rounded up to a multiple of 64 */
   int64_t train_length; /* tokens per training sequence: the length that extrapolation is measured from */
   int norm;             /* alibi_norm, before attention, before the feed-forward part and at the end */
   bool norm_bias;       /* LayerNorm with a shift */

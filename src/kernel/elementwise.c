@@ -155,20 +155,72 @@ INLINE vf gelu_tanh_slope(vf x)
   return vf_fma(gate.large * gate.small * x, steep, vf_select(x > 0.0f, gate.large, gate.small));
 }
 
+/* Sigmoid and 1 - sigmoid of |x|, in the same manner. */
+INLINE gate_parts sigmoid_parts(vf x)
+{
+  vf e = vf_exp(-vf_abs(x)), large = 1.0f / (1.0f + e);
+  return (gate_parts){large, e * large};
+}
+
+INLINE vf silu(vf x)
+{
+  gate_parts gate = sigmoid_parts(x);
+  return x * vf_select(x > 0.0f, gate.large, gate.small);
+}
+
+INLINE vf silu_slope(vf x)
+{
+  gate_parts gate = sigmoid_parts(x);
+  return vf_fma(gate.large * gate.small, x, vf_select(x > 0.0f, gate.large, gate.small));
+}
+
+#define FORWARD(function)                                                                                            \
+  for (size_t i = 0; i < n; i += LANES)                                                                              \
+    vf_store_part(y + i, function(vf_load_part(x + i, part(n, i))), part(n, i))
+
 void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, float *y)
 {
-  for (size_t i = 0; i < n; i += LANES) {
-    vf v = vf_load_part(x + i, part(n, i));
-    vf_store_part(y + i, kind == ACTIVATION_GELU_ERF ? gelu_erf(v) : gelu_tanh(v), part(n, i));
+  switch (kind) {
+  case ACTIVATION_GELU_ERF: FORWARD(gelu_erf); break;
+  case ACTIVATION_GELU_TANH: FORWARD(gelu_tanh); break;
+  default: FORWARD(silu); break;
   }
 }
 
-void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx)
+#define BACKWARD(function)                                                                                           \
+  for (size_t i = 0; i < n; i += LANES) {                                                                            \
+    size_t w = part(n, i);                                                                                           \
+    vf v = vf_load_part(x + i, w);                                                                                   \
+    vf_store_part(dx + i, vf_load_part(dy + i, w) * function##_slope(v), w);                                         \
+    if (y) vf_store_part(y + i, function(v), w);                                                                     \
+  }
+
+void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx, float *y)
+{
+  switch (kind) {
+  case ACTIVATION_GELU_ERF: BACKWARD(gelu_erf) break;
+  case ACTIVATION_GELU_TANH: BACKWARD(gelu_tanh) break;
+  default: BACKWARD(silu) break;
+  }
+}
+
+void KERNEL(activation_gate)(size_t n, const float *gate, const float *value, float *y)
 {
   for (size_t i = 0; i < n; i += LANES) {
-    vf v = vf_load_part(x + i, part(n, i));
-    vf slope = kind == ACTIVATION_GELU_ERF ? gelu_erf_slope(v) : gelu_tanh_slope(v);
-    vf_store_part(dx + i, vf_load_part(dy + i, part(n, i)) * slope, part(n, i));
+    size_t w = part(n, i);
+    vf_store_part(y + i, silu(vf_load_part(gate + i, w)) * vf_load_part(value + i, w), w);
+  }
+}
+
+void KERNEL(activation_gate_backward)(size_t n, const float *gate, const float *value, const float *dy, float *dgate,
+                                      float *dvalue, float *y)
+{
+  for (size_t i = 0; i < n; i += LANES) {
+    size_t w = part(n, i);
+    vf g = vf_load_part(gate + i, w), v = vf_load_part(value + i, w), d = vf_load_part(dy + i, w), through = silu(g);
+    vf_store_part(dgate + i, d * v * silu_slope(g), w);
+    vf_store_part(dvalue + i, d * through, w);
+    if (y) vf_store_part(y + i, through * v, w);
   }
 }
 

@@ -120,7 +120,12 @@ typedef struct norm_shape {
   bool centre; /* LayerNorm subtracts the mean, RMSNorm does not */
 } norm_shape;
 
-typedef enum activation_kind { ACTIVATION_GELU_ERF, ACTIVATION_GELU_TANH } activation_kind;
+typedef enum activation_kind {
+  ACTIVATION_GELU_ERF,
+  ACTIVATION_GELU_TANH,
+  ACTIVATION_SILU,  /* x sigmoid(x) */
+  ACTIVATION_SWIGLU /* silu(gate) * value (Shazeer 2020): activation_gate, activation_gate_backward */
+} activation_kind;
 
 typedef struct adamw_step {
   float rate;           /* learning rate of this step */
@@ -178,10 +183,16 @@ typedef struct kernel_table {
   void (*norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
                              const float *rstd, const float *dy, float *dgain, float *dshift);
 
-  /* To 4 units in the last place of y, 8 where x < -1 (tanh form: of |x| / 16 at least); slopes to 8 of their terms. */
+  /* Not of SWIGLU.  To 4 units in the last place of y, 8 where x < -1 (tanh form: of |x| / 16 at least); slopes to 8 of
+   * their terms. */
   void (*activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
+  /* dx may be dy.  y: what forward gave, to the bit; NULL: not wanted. */
   void (*activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, /* dx = */
-                              float *dx);
+                              float *dx, float *y);
+  /* The same of SWIGLU; dvalue may be dy. */
+  void (*activation_gate)(size_t n, const float *gate, const float *value, float *y);
+  void (*activation_gate_backward)(size_t n, const float *gate, const float *value, const float *dy, float *dgate,
+                                   float *dvalue, float *y);
 
   /* exp to 4 units in the last place (of 2^-126 at least); above 88.73 infinity, below -103.98 a true 0. */
   void (*exp)(size_t n, const float *x, float *y);

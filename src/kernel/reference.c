@@ -77,31 +77,60 @@ void norm_backward_gain_reference(const norm_shape *s, size_t from, size_t to, c
   }
 }
 
-/* d/du and value of sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3). */
-static double tanh_gate(double x)
+static double sigmoid(double x)
 {
-  return 1 / (1 + exp(-2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+  return 1 / (1 + exp(-x));
+}
+
+/* f(v), and its slope. */
+static double activation(activation_kind kind, double v, double *slope)
+{
+  double gate, steep;
+  if (kind == ACTIVATION_GELU_ERF) {
+    gate = 0.5 * erfc(-v * M_SQRT1_2);
+    *slope = gate + v * exp(-0.5 * v * v) * 0.39894228040143267794;
+    return v * gate;
+  }
+  if (kind == ACTIVATION_GELU_TANH) { /* sigmoid(2u) with u = sqrt(2/pi) (v + 0.044715 v^3) */
+    gate = sigmoid(2 * 0.79788456080286535588 * (v + 0.044715 * v * v * v));
+    steep = 2 * 0.79788456080286535588 * (1 + 3 * 0.044715 * v * v);
+  } else {
+    gate = sigmoid(v);
+    steep = 1;
+  }
+  *slope = gate + v * gate * (1 - gate) * steep;
+  return v * gate;
 }
 
 void activation_forward_reference(activation_kind kind, size_t n, const float *x, float *y)
 {
+  double slope;
+  for (size_t i = 0; i < n; i++) y[i] = (float)activation(kind, x[i], &slope);
+}
+
+void activation_backward_reference(activation_kind kind, size_t n, const float *x, const float *dy, float *dx, float *y)
+{
   for (size_t i = 0; i < n; i++) {
-    double v = x[i];
-    y[i] = (float)(v * (kind == ACTIVATION_GELU_ERF ? 0.5 * erfc(-v * M_SQRT1_2) : tanh_gate(v)));
+    double slope, value = activation(kind, x[i], &slope);
+    dx[i] = (float)(dy[i] * slope);
+    if (y) y[i] = (float)value;
   }
 }
 
-void activation_backward_reference(activation_kind kind, size_t n, const float *x, const float *dy, float *dx)
+void activation_gate_reference(size_t n, const float *gate, const float *value, float *y)
+{
+  double slope;
+  for (size_t i = 0; i < n; i++) y[i] = (float)(activation(ACTIVATION_SILU, gate[i], &slope) * value[i]);
+}
+
+void activation_gate_backward_reference(size_t n, const float *gate, const float *value, const float *dy, float *dgate,
+                                        float *dvalue, float *y)
 {
   for (size_t i = 0; i < n; i++) {
-    double v = x[i], slope;
-    if (kind == ACTIVATION_GELU_ERF) {
-      slope = 0.5 * erfc(-v * M_SQRT1_2) + v * exp(-0.5 * v * v) * 0.39894228040143267794;
-    } else {
-      double gate = tanh_gate(v);
-      slope = gate + v * gate * (1 - gate) * 2 * 0.79788456080286535588 * (1 + 3 * 0.044715 * v * v);
-    }
-    dx[i] = (float)(dy[i] * slope);
+    double slope, through = activation(ACTIVATION_SILU, gate[i], &slope), d = dy[i];
+    dgate[i] = (float)(d * value[i] * slope);
+    dvalue[i] = (float)(d * through);
+    if (y) y[i] = (float)(through * value[i]);
   }
 }
 

@@ -37,7 +37,10 @@ void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gai
 void KERNEL(norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
                                 const float *rstd, const float *dy, float *dgain, float *dshift);
 void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
-void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx);
+void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx, float *y);
+void KERNEL(activation_gate)(size_t n, const float *gate, const float *value, float *y);
+void KERNEL(activation_gate_backward)(size_t n, const float *gate, const float *value, const float *dy, float *dgate,
+                                      float *dvalue, float *y);
 void KERNEL(exp)(size_t n, const float *x, float *y);
 void KERNEL(add)(size_t n, const float *x, float *y);
 void KERNEL(add_scaled)(size_t n, float scale, const float *x, float *y);
@@ -68,6 +71,7 @@ extern const kernel_table KERNEL(kernel_table);
     .attention_close = KERNEL(attention_close), .norm_forward = KERNEL(norm_forward),                       \
     .norm_backward = KERNEL(norm_backward), .norm_backward_gain = KERNEL(norm_backward_gain),               \
     .activation_forward = KERNEL(activation_forward), .activation_backward = KERNEL(activation_backward),   \
+    .activation_gate = KERNEL(activation_gate), .activation_gate_backward = KERNEL(activation_gate_backward), \
     .exp = KERNEL(exp), .add = KERNEL(add), .add_scaled = KERNEL(add_scaled), .scale = KERNEL(scale),       \
     .sum_squares = KERNEL(sum_squares), .rotate = KERNEL(rotate),                                           \
     .rotate_adjacent = KERNEL(rotate_adjacent), .cross_entropy = KERNEL(cross_entropy),                     \

@@ -42,11 +42,14 @@ static void feed_forward_backward(model_pass *p, const walk_shape *s, size_t lay
 {
   alibi_context *context = p->model->context;
   block_weights weights = model_block_weights(p->model, layer);
-  op_linear_backward(context, &p->work, s->rows, b->activated, s->forward, &weights.output, p->dx, s->width,
-                     p->dforward, s->forward, g->feed_forward_output_weight, g->feed_forward_output_bias);
-  op_activation_backward(context, s->activation, s->rows * s->forward, b->inner, p->dforward, p->dforward);
-  op_linear_backward(context, &p->work, s->rows, b->normed2, s->width, &weights.input, p->dforward, s->forward,
-                     p->dnormed, s->width, g->input_weight, g->input_bias);
+  float *dactivated = p->dforward + (s->inner - s->forward); /* with gates in the place of the values */
+  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.output, p->dx, s->width, dactivated, s->inner, NULL,
+                     NULL);
+  op_activation_backward(context, s->activation, s->rows, s->forward, b->inner, p->dforward, p->activated);
+  op_linear_backward(context, &p->work, s->rows, p->activated, s->forward, &weights.output, p->dx, s->width, NULL, 0,
+                     g->feed_forward_output_weight, g->feed_forward_output_bias);
+  op_linear_backward(context, &p->work, s->rows, b->normed2, s->width, &weights.input, p->dforward, s->inner, p->dnormed,
+                     s->width, g->input_weight, g->input_bias);
   op_norm_backward(context, s->norm, s->rows, 1, s->width, b->middle, s->width,
                    p->model->parameters.blocks[layer].feed_forward_norm_gain, b->mean2, b->rstd2, p->dnormed,
                    s->width, p->dx, g->feed_forward_norm_gain, g->feed_forward_norm_shift);

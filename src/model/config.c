@@ -10,12 +10,16 @@
 #define FORMAT_NAME "alibi-decoder"
 
 static const char *const norm_names[] = {"layernorm", "rmsnorm", NULL};
-static const char *const activation_names[] = {"gelu", "gelu-tanh", NULL};
+static const char *const activation_names[] = {"gelu", "gelu-tanh", "silu", "swiglu", NULL};
 static const char *const scaling_names[] = {"none", "log-n", "ssmax", NULL};
 
 _Static_assert((int)ALIBI_SCORE_SCALING_LOG_N == (int)SCORE_SCALING_LOG_N &&
                    (int)ALIBI_SCORE_SCALING_SSMAX == (int)SCORE_SCALING_SSMAX,
                "the public names of score scaling are those of the position room");
+
+_Static_assert((int)ALIBI_GELU_ERF == (int)ACTIVATION_GELU_ERF && (int)ALIBI_GELU_TANH == (int)ACTIVATION_GELU_TANH &&
+                   (int)ALIBI_SILU == (int)ACTIVATION_SILU && (int)ALIBI_SWIGLU == (int)ACTIVATION_SWIGLU,
+               "the public names of activations are those of the kernels");
 
 #define AT(member) offsetof(alibi_model_config, member)
 
@@ -27,7 +31,7 @@ static const field fields[] = {
     {"kv_heads", FIELD_INTEGER, AT(kv_heads), 0, 4096, 0, NULL, NULL, "key-value heads; 0: as many as heads"},
     {"head_size", FIELD_INTEGER, AT(head_size), 0, 256, 0, NULL, NULL, "channels a head; 0: width / heads"},
     {"feed_forward", FIELD_INTEGER, AT(feed_forward), 0, 1 << 18, 0, NULL, NULL,
-     "width of the feed-forward part; 0: 4 * width"},
+     "width of the feed-forward part; 0: 4 * width, swiglu 8/3 * width up to a multiple of 64"},
     {"train_length", FIELD_INTEGER, AT(train_length), 1, 1 << 24, 64, NULL, NULL, "tokens a training sequence"},
     {"norm", FIELD_CHOICE, AT(norm), 0, 0, ALIBI_NORM_LAYER, norm_names, NULL, "kind of norm"},
     {"norm_bias", FIELD_BOOLEAN, AT(norm_bias), 0, 1, 0, NULL, NULL, "a shift in LayerNorm"},
@@ -75,6 +79,11 @@ position_shape model_config_position_shape(const alibi_model_config *config)
 {
   return (position_shape){(size_t)config->layers, (size_t)config->heads, (size_t)config->head_size,
                           (size_t)config->width, (size_t)model_config_original_length(config)};
+}
+
+activation_kind model_config_activation(const alibi_model_config *config)
+{
+  return (activation_kind)config->activation;
 }
 
 status model_config_set_method(alibi_model_config *config, const char *name, alibi_error *error)
@@ -184,6 +193,12 @@ static status check_sizes(const alibi_model_config *c, alibi_error *error)
   return ALIBI_OK;
 }
 
+/* A gate is a third matrix: 8/3 of the width keeps the count of weights. */
+static int64_t usual_feed_forward(const alibi_model_config *c)
+{
+  return c->activation == ALIBI_SWIGLU ? (8 * c->width / 3 + 63) / 64 * 64 : 4 * c->width;
+}
+
 status model_config_resolve(alibi_model_config *config, alibi_error *error)
 {
   status result = field_check(model_config_fields(), config, "model configuration", error);
@@ -194,7 +209,7 @@ status model_config_resolve(alibi_model_config *config, alibi_error *error)
   if (result != ALIBI_OK) return result;
   if (config->head_size == 0) config->head_size = config->width / config->heads;
   if (config->kv_heads == 0) config->kv_heads = config->heads;
-  if (config->feed_forward == 0) config->feed_forward = 4 * config->width;
+  if (config->feed_forward == 0) config->feed_forward = usual_feed_forward(config);
   result = field_check(method->fields, config->position_options.bytes, config->position, error);
   position_shape shape = model_config_position_shape(config);
   if (result == ALIBI_OK && method->check) result = method->check(&shape, config->position_options.bytes, error);

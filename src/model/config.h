@@ -5,6 +5,7 @@
 #include "alibi/model.h"
 #include "base/field.h"
 #include "file/json.h"
+#include "kernel/kernel.h"
 #include "position/extension_text.h"
 #include "position/position.h"
 
@@ -15,6 +16,7 @@ const position_method *model_config_method(const alibi_model_config *config);
 /* original_length, or train_length where that is 0; the trained length of the shape. */
 int64_t model_config_original_length(const alibi_model_config *config);
 position_shape model_config_position_shape(const alibi_model_config *config);
+activation_kind model_config_activation(const alibi_model_config *config);
 /* The model's own extension; its extension is NULL where it has none. */
 extension_choice model_config_extension(const alibi_model_config *config);
 

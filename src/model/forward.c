@@ -18,9 +18,10 @@ walk_shape walk_shape_of(const model_pass *p)
                       .qkv = (heads + 2 * kv) * d,
                       .attended = heads * d,
                       .forward = (size_t)c->feed_forward,
+                      .inner = (size_t)c->feed_forward * op_activation_parts(model_config_activation(c)),
                       .norm = {c->norm == ALIBI_NORM_LAYER, (float)c->norm_epsilon},
                       .qk_norm = {false, (float)c->norm_epsilon},
-                      .activation = c->activation == ALIBI_GELU_ERF ? ACTIVATION_GELU_ERF : ACTIVATION_GELU_TANH};
+                      .activation = model_config_activation(c)};
 }
 
 op_attention walk_attention(const model_pass *p, const walk_shape *s, size_t layer, const block_activations *b)
@@ -204,17 +205,17 @@ static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_
   alibi_context *context = p->model->context;
   const block_parameters *w = &p->model->parameters.blocks[layer];
   block_weights weights = model_block_weights(p->model, layer);
-  size_t c0 = r0 * s->width, f0 = r0 * s->forward, n = rows * s->width;
+  size_t c0 = r0 * s->width, f0 = r0 * s->forward, i0 = r0 * s->inner, n = rows * s->width;
   op_copy(context, n, b->x + c0, b->middle + c0);
   op_linear_forward(context, &p->work, rows, b->attended + r0 * s->attended, s->attended,
                     &weights.attention_output, w->output_bias, b->middle + c0, s->width, true);
   op_norm_forward(context, s->norm, rows, 1, s->width, b->middle + c0, s->width, w->feed_forward_norm_gain,
                   w->feed_forward_norm_shift, b->normed2 + c0, s->width, b->mean2 + r0, b->rstd2 + r0);
   op_linear_forward(context, &p->work, rows, b->normed2 + c0, s->width, &weights.input, w->input_bias,
-                    b->inner + f0, s->forward, false);
-  op_activation_forward(context, s->activation, rows * s->forward, b->inner + f0, b->activated + f0);
+                    b->inner + i0, s->inner, false);
+  op_activation_forward(context, s->activation, rows, s->forward, b->inner + i0, p->activated + f0);
   op_copy(context, n, b->middle + c0, out + c0);
-  op_linear_forward(context, &p->work, rows, b->activated + f0, s->forward, &weights.output,
+  op_linear_forward(context, &p->work, rows, p->activated + f0, s->forward, &weights.output,
                     w->feed_forward_output_bias, out + c0, s->width, true);
 }
 

@@ -76,11 +76,12 @@ block_weights model_block_weights(const alibi_model *model, size_t layer)
   const alibi_model_config *c = &model->config;
   const block_parameters *b = &model->parameters.blocks[layer];
   size_t width = (size_t)c->width, d = (size_t)c->head_size, forward = (size_t)c->feed_forward;
+  size_t inner = forward * op_activation_parts(model_config_activation(c));
   size_t index = layer * WEIGHTS_A_BLOCK;
   return (block_weights){
       .qkv = weight(model, b->qkv_weight, (size_t)(c->heads + 2 * c->kv_heads) * d, width, index),
       .attention_output = weight(model, b->output_weight, width, (size_t)c->heads * d, index + 1),
-      .input = weight(model, b->input_weight, forward, width, index + 2),
+      .input = weight(model, b->input_weight, inner, width, index + 2),
       .output = weight(model, b->feed_forward_output_weight, width, forward, index + 3)};
 }
 

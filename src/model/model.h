@@ -81,8 +81,7 @@ typedef struct block_activations {
   float *middle;              /* after attention's residual [C] */
   float *mean2, *rstd2;
   float *normed2;   /* [C] */
-  float *inner;     /* [F] before the activation */
-  float *activated; /* [F] */
+  float *inner;     /* [F], with gates [2F]: before the activation */
 } block_activations;
 
 /* What skipping needs of the plan's tables (op/attend.h); NULL where nothing is skipped. */
@@ -138,6 +137,7 @@ typedef struct model_pass {
   float *logits;                  /* [head_rows, V] */
   float *gathered;                /* [head_rows, C] */
   float *losses;                  /* [R] */
+  float *activated;               /* [R, F] of the block at hand; backward makes it again */
   /* backward */
   float *dx, *dnormed, *dqkv, *dattended, *dforward, *draw, *dhidden;
   float *dgates, *dquery_offsets, *dkey_offsets; /* [R, H] */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "op/op.h"
 #include "position/score_scaling.h"
 
 enum { OFFSET_MULTIPLE = 16 };
@@ -63,6 +64,7 @@ done:
 static status add_block(parameter_list *list, const alibi_model_config *c, size_t layer, alibi_error *error)
 {
   size_t width = (size_t)c->width, d = (size_t)c->head_size, forward = (size_t)c->feed_forward;
+  size_t inner = forward * op_activation_parts(model_config_activation(c));
   size_t attended = size_mul((size_t)c->heads, d), qkv = size_mul((size_t)(c->heads + 2 * c->kv_heads), d);
   char prefix[32];
   status result;
@@ -75,7 +77,7 @@ static status add_block(parameter_list *list, const alibi_model_config *c, size_
   }
   TRY(add_linear(list, c, prefix, "attention.output", width, attended, INITIAL_RESIDUAL, error));
   TRY(add_norm(list, c, prefix, "feed_forward_norm", error));
-  TRY(add_linear(list, c, prefix, "feed_forward.input", forward, width, INITIAL_NORMAL, error));
+  TRY(add_linear(list, c, prefix, "feed_forward.input", inner, width, INITIAL_NORMAL, error));
   TRY(add_linear(list, c, prefix, "feed_forward.output", width, forward, INITIAL_RESIDUAL, error));
 done:
   return result;

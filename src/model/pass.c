@@ -28,8 +28,7 @@ static void layout_block(block_activations *b, const alibi_model_config *c, bool
   b->mean2 = arena_floats(a, rows);
   b->rstd2 = arena_floats(a, rows);
   b->normed2 = arena_floats(a, size_mul(rows, width));
-  b->inner = arena_floats(a, size_mul(rows, forward));
-  b->activated = arena_floats(a, size_mul(rows, forward));
+  b->inner = arena_floats(a, size_mul(rows, forward * op_activation_parts(model_config_activation(c))));
 }
 
 static size_t larger(size_t a, size_t b)
@@ -42,11 +41,12 @@ static void layout_workspace(model_pass *p, arena *a)
   const alibi_model_config *c = &p->model->config;
   const alibi_context *context = p->model->context;
   size_t width = (size_t)c->width, d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
-  size_t forward = (size_t)c->feed_forward, vocabulary = (size_t)c->vocabulary;
+  size_t forward = (size_t)c->feed_forward, inner = forward * op_activation_parts(model_config_activation(c));
+  size_t vocabulary = (size_t)c->vocabulary;
   size_t rows = p->shape.keep ? p->shape.rows : 0, head_rows = p->shape.keep ? p->shape.head_rows : 0;
   size_t panels = op_linear_panel_floats(context, rows, (heads + 2 * kv) * d, width);
   panels = larger(panels, op_linear_panel_floats(context, rows, width, heads * d));
-  panels = larger(panels, op_linear_panel_floats(context, rows, forward, width));
+  panels = larger(panels, op_linear_panel_floats(context, rows, inner, width));
   panels = larger(panels, op_linear_panel_floats(context, rows, width, forward));
   panels = larger(panels, op_linear_panel_floats(context, head_rows, vocabulary, width));
   if (p->model->packed && !p->shape.keep) panels = 0; /* nothing left to pack, but gates */
@@ -108,7 +108,8 @@ static void layout_backward(model_pass *p, arena *a)
   p->dnormed = arena_floats(a, size_mul(rows, width));
   p->dqkv = arena_floats(a, size_mul(rows, (heads + 2 * kv) * d));
   p->dattended = arena_floats(a, size_mul(rows, heads * d));
-  p->dforward = arena_floats(a, size_mul(rows, (size_t)c->feed_forward));
+  size_t inner = (size_t)c->feed_forward * op_activation_parts(model_config_activation(c));
+  p->dforward = arena_floats(a, size_mul(rows, inner));
   if (c->qk_norm) p->draw = arena_floats(a, size_mul(rows, (heads + kv) * d));
   float **of_gates[] = {&p->dgates, &p->dquery_offsets, &p->dkey_offsets};
   for (size_t i = 0; p->position.plan.gated && i < 3; i++) *of_gates[i] = arena_floats(a, size_mul(rows, heads));
@@ -154,6 +155,7 @@ static void layout(model_pass *p, arena *a)
   p->logits = arena_floats(a, size_mul(p->shape.head_rows, (size_t)c->vocabulary));
   p->gathered = arena_floats(a, size_mul(p->shape.head_rows, width));
   p->losses = arena_floats(a, rows);
+  p->activated = arena_floats(a, size_mul(rows, (size_t)c->feed_forward));
   if (p->shape.keep) layout_backward(p, a);
 }
 

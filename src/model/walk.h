@@ -9,6 +9,7 @@ typedef struct walk_shape {
   size_t qkv;      /* (H + 2G) D: one row of queries, keys, values */
   size_t attended; /* H D */
   size_t forward;  /* F */
+  size_t inner;    /* F, with gates 2F */
   op_norm norm, qk_norm;
   activation_kind activation;
 } walk_shape;

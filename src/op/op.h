@@ -63,9 +63,18 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
                       const float *x, size_t x_stride, const float *gain, const float *mean, const float *rstd,
                       const float *dy, size_t dy_stride, float *dx, float *dgain, float *dshift);
 
-void op_activation_forward(alibi_context *context, activation_kind kind, size_t n, const float *x, float *y);
-void op_activation_backward(alibi_context *context, activation_kind kind, size_t n, const float *x, const float *dy,
-                            float *dx);
+/* Columns of x for one of y: 2 where half of them gate the others. */
+static inline size_t op_activation_parts(activation_kind kind)
+{
+  return kind == ACTIVATION_SWIGLU ? 2 : 1;
+}
+
+/* y [R, F] = f(x [R, F]); with gates x is [R, 2F], of each row the gates first. */
+void op_activation_forward(alibi_context *context, activation_kind kind, size_t rows, size_t columns, const float *x,
+                           float *y);
+/* dx, as x, holds dy on entry, with gates in the place of the values.  y: as of forward, to the bit; NULL: not wanted. */
+void op_activation_backward(alibi_context *context, activation_kind kind, size_t rows, size_t columns, const float *x,
+                            float *dx, float *y);
 
 void op_copy(alibi_context *context, size_t n, const float *x, float *y);
 void op_add(alibi_context *context, size_t n, const float *x, float *y); /* y += x */

@@ -82,22 +82,46 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
   });
 }
 
-void op_activation_forward(alibi_context *context, activation_kind kind, size_t n, const float *x, float *y)
+/* Rows of `columns` numbers in blocks of about FLAT_BLOCK. */
+static size_t rows_of_block(size_t columns)
 {
-  size_t items = count_blocks(n, FLAT_BLOCK);
-  FOR_BLOCKS(items, n, {
-    span b = block_at(n, FLAT_BLOCK, item);
-    context->kernel->activation_forward(kind, b.count, x + b.start, y + b.start);
+  return columns < FLAT_BLOCK ? FLAT_BLOCK / columns : 1;
+}
+
+void op_activation_forward(alibi_context *context, activation_kind kind, size_t rows, size_t columns, const float *x,
+                           float *y)
+{
+  const kernel_table *k = context->kernel;
+  size_t block = rows_of_block(columns), items = count_blocks(rows, block);
+  FOR_BLOCKS(items, rows * columns, {
+    span b = block_at(rows, block, item);
+    size_t to = b.start + b.count;
+    if (kind != ACTIVATION_SWIGLU) {
+      k->activation_forward(kind, b.count * columns, x + b.start * columns, y + b.start * columns);
+      continue;
+    }
+    for (size_t r = b.start; r < to; r++)
+      k->activation_gate(columns, x + 2 * r * columns, x + (2 * r + 1) * columns, y + r * columns);
   });
 }
 
-void op_activation_backward(alibi_context *context, activation_kind kind, size_t n, const float *x, const float *dy,
-                            float *dx)
+void op_activation_backward(alibi_context *context, activation_kind kind, size_t rows, size_t columns, const float *x,
+                            float *dx, float *y)
 {
-  size_t items = count_blocks(n, FLAT_BLOCK);
-  FOR_BLOCKS(items, n, {
-    span b = block_at(n, FLAT_BLOCK, item);
-    context->kernel->activation_backward(kind, b.count, x + b.start, dy + b.start, dx + b.start);
+  const kernel_table *k = context->kernel;
+  size_t block = rows_of_block(columns), items = count_blocks(rows, block);
+  FOR_BLOCKS(items, rows * columns, {
+    span b = block_at(rows, block, item);
+    size_t to = b.start + b.count, first = b.start * columns;
+    if (kind != ACTIVATION_SWIGLU) {
+      k->activation_backward(kind, b.count * columns, x + first, dx + first, dx + first, y ? y + first : NULL);
+      continue;
+    }
+    for (size_t r = b.start; r < to; r++) {
+      const float *gate = x + 2 * r * columns;
+      float *dgate = dx + 2 * r * columns, *dvalue = dgate + columns;
+      k->activation_gate_backward(columns, gate, gate + columns, dvalue, dgate, dvalue, y ? y + r * columns : NULL);
+    }
   });
 }
 

@@ -3,7 +3,9 @@
  *   exp            4 ulp of max(y, 2^-126); a true 0 from -104 down
  *   GELU (erf)     4 ulp of y, 8 ulp for x < -1, also far out where y is almost nothing (of 2^-126 at least)
  *   GELU (tanh)    4 ulp of y, 8 ulp of max(|y|, |x| / 16) for x < -1
+ *   SiLU           4 ulp of y, 8 ulp for x < -1 (of |x| 2^-126 at least)
  *   their slopes   8 ulp of the sum of their terms' magnitudes (tanh for x < -1: of |x| / 16 at least)
+ *   SwiGLU         8 ulp of y; its gradients 8 ulp of the sum of their terms' magnitudes
  *   add, rotate, adamw: 4 ulp of the sum of magnitudes
  */
 #include "kernel_test.h"
@@ -54,8 +56,14 @@ static void exponential_at_the_ends(void **unused)
   }
 }
 
-static double gelu(activation_kind kind, double x, double *slope, double *slope_terms)
+static double formula(activation_kind kind, double x, double *slope, double *slope_terms)
 {
+  if (kind == ACTIVATION_SILU) {
+    double gate = 1 / (1 + exp(-x)), rest = 1 / (1 + exp(x));
+    *slope = gate + x * gate * rest;
+    *slope_terms = gate + fabs(x) * gate * rest;
+    return x * gate;
+  }
   if (kind == ACTIVATION_GELU_ERF) {
     double phi = 0.5 * erfc(-x / sqrt(2.0)), density = exp(-0.5 * x * x) / sqrt(2 * acos(-1.0));
     *slope = phi + x * density;
@@ -76,19 +84,20 @@ static void activations(void **unused)
   static const double ranges[][2] = {{-1, 1}, {-6, 6}, {-15, 15}, {-14.5, -12}, {-1e-3, 1e-3}, {-100, 100}};
   guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t)
-    for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_GELU_TANH; kind++)
+    for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_SILU; kind++)
       for (size_t k = 0; k < 6; k++) {
         float *x = sweep(ranges[k][0], ranges[k][1]), *y = guarded_floats(SWEEP), *dy = random_floats(SWEEP),
               *dx = guarded_floats(SWEEP);
         t->activation_forward((activation_kind)kind, SWEEP, x, y);
-        t->activation_backward((activation_kind)kind, SWEEP, x, dy, dx);
+        t->activation_backward((activation_kind)kind, SWEEP, x, dy, dx, NULL);
         for (size_t i = 0; i < SWEEP; i++) {
-          double slope, terms, value = gelu((activation_kind)kind, x[i], &slope, &terms);
+          double slope, terms, value = formula((activation_kind)kind, x[i], &slope, &terms);
           double least = kind == ACTIVATION_GELU_TANH && x[i] < -1 ? fabs(x[i]) / 16.0 : 0;
+          if (kind == ACTIVATION_SILU) least = fabs(x[i]) * FLT_MIN;
           double allowed = x[i] < -1 ? 8 : 4;
-          expect_near("gelu", t->name, i, y[i], value, allowed * ulp(fmax(fabs(value), least)));
+          expect_near("activation", t->name, i, y[i], value, allowed * ulp(fmax(fabs(value), least)));
           terms = fmax(terms, least);
-          expect_near("gelu's slope", t->name, i, dx[i], dy[i] * slope, 8 * ulp(fabs(dy[i]) * terms));
+          expect_near("its slope", t->name, i, dx[i], dy[i] * slope, 8 * ulp(fabs(dy[i]) * terms));
         }
         guarded_free();
       }
@@ -99,11 +108,34 @@ static void activations_at_the_ends(void **unused)
   (void)unused;
   float x[4] = {0, NAN, 50, -50}, one[4] = {1, 1, 1, 1}, y[4], dx[4];
   FOR_EACH_TABLE(t)
-    for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_GELU_TANH; kind++) {
+    for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_SILU; kind++) {
       t->activation_forward((activation_kind)kind, 4, x, y);
-      t->activation_backward((activation_kind)kind, 4, x, one, dx);
-      assert_true(y[0] == 0 && isnan(y[1]) && y[2] == 50 && y[3] == 0);
-      assert_true(fabsf(dx[0] - 0.5f) <= FLT_EPSILON && isnan(dx[1]) && dx[2] == 1 && dx[3] == 0);
+      t->activation_backward((activation_kind)kind, 4, x, one, dx, NULL);
+      double least = kind == ACTIVATION_SILU ? 1e-20 : 0; /* it falls more slowly */
+      assert_true(y[0] == 0 && isnan(y[1]) && y[2] == 50 && y[3] <= 0 && fabs(y[3]) <= least);
+      assert_true(fabsf(dx[0] - 0.5f) <= FLT_EPSILON && isnan(dx[1]) && dx[2] == 1 && fabs(dx[3]) <= least);
+    }
+}
+
+static void gated_activation(void **unused)
+{
+  (void)unused;
+  static const double ranges[][2] = {{-1, 1}, {-15, 15}, {-100, 100}};
+  guard_edge = EDGE_AT_END;
+  FOR_EACH_TABLE(t)
+    for (size_t k = 0; k < 3; k++) {
+      float *gate = sweep(ranges[k][0], ranges[k][1]), *value = random_floats(SWEEP), *dy = random_floats(SWEEP);
+      float *y = guarded_floats(SWEEP), *dgate = guarded_floats(SWEEP), *dvalue = guarded_floats(SWEEP);
+      t->activation_gate(SWEEP, gate, value, y);
+      t->activation_gate_backward(SWEEP, gate, value, dy, dgate, dvalue, NULL);
+      for (size_t i = 0; i < SWEEP; i++) {
+        double slope, terms, through = formula(ACTIVATION_SILU, gate[i], &slope, &terms), d = dy[i];
+        double least = fabs(gate[i]) * FLT_MIN;
+        expect_near("swiglu", t->name, i, y[i], through * value[i], 8 * ulp(fmax(fabs(through * value[i]), least)));
+        expect_near("gradient of a gate", t->name, i, dgate[i], d * value[i] * slope, 8 * ulp(fmax(fabs(d * value[i] * terms), least)));
+        expect_near("gradient of a value", t->name, i, dvalue[i], d * through, 8 * ulp(fmax(fabs(d * through), least)));
+      }
+      guarded_free();
     }
 }
 
@@ -116,20 +148,31 @@ static void lengths_and_edges(void **unused)
       for (size_t k = 0; k < LENGTHS; k++) {
         size_t n = lengths[k];
         float *x = random_floats(n), *y = guarded_floats(n), *z = guarded_floats(n), one;
+        float *again = guarded_floats(n), *value = random_floats(n), *dvalue = guarded_floats(n), parts[3];
         t->exp(n, x, y);
         for (size_t i = 0; i < n; i++) {
           t->exp(1, x + i, &one);
           expect_bits("exp alone", t->name, 1, y + i, &one);
         }
-        for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_GELU_TANH; kind++) {
+        for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_SILU; kind++) {
           t->activation_forward((activation_kind)kind, n, x, y);
-          t->activation_backward((activation_kind)kind, n, x, y, z);
+          t->activation_backward((activation_kind)kind, n, x, y, z, again);
+          expect_bits("activation made again", t->name, n, again, y);
           for (size_t i = 0; i < n; i++) {
             t->activation_forward((activation_kind)kind, 1, x + i, &one);
-            expect_bits("gelu alone", t->name, 1, y + i, &one);
-            t->activation_backward((activation_kind)kind, 1, x + i, y + i, &one);
-            expect_bits("gelu's slope alone", t->name, 1, z + i, &one);
+            expect_bits("activation alone", t->name, 1, y + i, &one);
+            t->activation_backward((activation_kind)kind, 1, x + i, y + i, &one, NULL);
+            expect_bits("its slope alone", t->name, 1, z + i, &one);
           }
+        }
+        t->activation_gate(n, x, value, y);
+        t->activation_gate_backward(n, x, value, y, z, dvalue, again);
+        expect_bits("swiglu made again", t->name, n, again, y);
+        for (size_t i = 0; i < n; i++) {
+          t->activation_gate_backward(1, x + i, value + i, y + i, parts, parts + 1, parts + 2);
+          expect_bits("gradient of a gate alone", t->name, 1, z + i, parts);
+          expect_bits("gradient of a value alone", t->name, 1, dvalue + i, parts + 1);
+          expect_bits("swiglu alone", t->name, 1, y + i, parts + 2);
         }
         guarded_free();
       }
@@ -242,6 +285,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(exponential),       cmocka_unit_test(exponential_at_the_ends),
       cmocka_unit_test(activations),       cmocka_unit_test(activations_at_the_ends),
+      cmocka_unit_test(gated_activation),
       cmocka_unit_test(lengths_and_edges), cmocka_unit_test(sums),
       cmocka_unit_test(long_sum_of_squares), cmocka_unit_test(rotation),
       cmocka_unit_test(adamw),

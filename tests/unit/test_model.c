@@ -405,6 +405,30 @@ static void configurations_are_checked(void **unused)
   scratch_says(error.message, "alibi_model_config_init");
 }
 
+/* Widths of the feed-forward part that nobody chose. */
+static void usual_feed_forward(void **unused)
+{
+  (void)unused;
+  static const struct {
+    const char *settings;
+    int64_t expected;
+    size_t rows; /* of the input weight */
+  } cases[] = {{"width=96 heads=4", 384, 384},
+               {"width=96 heads=4 activation=silu", 384, 384},
+               {"width=96 heads=4 activation=swiglu", 256, 512},
+               {"width=128 heads=4 activation=swiglu", 384, 768}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    alibi_model_config config = tiny_config(cases[i].settings);
+    alibi_model *model;
+    config.feed_forward = 0;
+    assert_int_equal(alibi_model_new(context, &config, 1, &model, &error), ALIBI_OK);
+    assert_int_equal(alibi_model_get_config(model)->feed_forward, cases[i].expected);
+    assert_int_equal(parameter_find(&model->list, "blocks.0.feed_forward.input.weight")->rows, cases[i].rows);
+    assert_int_equal(parameter_find(&model->list, "blocks.0.feed_forward.output.weight")->columns, cases[i].expected);
+    alibi_model_free(model);
+  }
+}
+
 static void initial_weights_are_a_function_of_the_seed(void **unused)
 {
   (void)unused;
@@ -440,6 +464,7 @@ int main(void)
       WITH_FOLDER(configurations_are_compared_by_meaning),
       WITH_FOLDER(missing_files),
       WITH_FOLDER(configurations_are_checked),
+      WITH_FOLDER(usual_feed_forward),
       WITH_FOLDER(initial_weights_are_a_function_of_the_seed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,8 +71,12 @@ SPY(norm_backward_gain,
      float *dgain, float *dshift),
     (s, from, to, x, mean, rstd, dy, dgain, dshift))
 SPY(activation_forward, (activation_kind kind, size_t n, const float *x, float *y), (kind, n, x, y))
-SPY(activation_backward, (activation_kind kind, size_t n, const float *x, const float *dy, float *dx),
-    (kind, n, x, dy, dx))
+SPY(activation_backward, (activation_kind kind, size_t n, const float *x, const float *dy, float *dx, float *y),
+    (kind, n, x, dy, dx, y))
+SPY(activation_gate, (size_t n, const float *gate, const float *value, float *y), (n, gate, value, y))
+SPY(activation_gate_backward,
+    (size_t n, const float *gate, const float *value, const float *dy, float *dgate, float *dvalue, float *y),
+    (n, gate, value, dy, dgate, dvalue, y))
 SPY(add, (size_t n, const float *x, float *y), (n, x, y))
 SPY(add_scaled, (size_t n, float scale, const float *x, float *y), (n, scale, x, y))
 SPY(scale, (size_t n, float scale, float *y), (n, scale, y))
@@ -122,6 +126,8 @@ static alibi_context *spied_context(int threads)
   spy.norm_backward_gain = spy_norm_backward_gain;
   spy.activation_forward = spy_activation_forward;
   spy.activation_backward = spy_activation_backward;
+  spy.activation_gate = spy_activation_gate;
+  spy.activation_gate_backward = spy_activation_gate_backward;
   spy.add = spy_add;
   spy.add_scaled = spy_add_scaled;
   spy.scale = spy_scale;
@@ -430,16 +436,39 @@ enum { FLAT = 5 * 16384 + 77, SUMMED = 300 * 16384 + 5 };
 
 static void activation(alibi_context *context, results *r)
 {
-  for (activation_kind kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_GELU_TANH; kind++) {
-    float *x = numbers(FLAT, 1), *y = floats(FLAT), *dy = numbers(FLAT, 2), *dx = floats(FLAT), *whole = floats(FLAT);
-    op_activation_forward(context, kind, FLAT, x, y);
-    op_activation_backward(context, kind, FLAT, x, dy, dx);
-    result(r, y, FLAT);
-    result(r, dx, FLAT);
-    real->activation_forward(kind, FLAT, x, whole);
-    expect_same("activation", y, whole, FLAT);
-    real->activation_backward(kind, FLAT, x, dy, whole);
-    expect_same("slope of the activation", dx, whole, FLAT);
+  enum { TALL = FLAT / 301, WIDE = 301, N = TALL * WIDE };
+  for (activation_kind kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_SILU; kind++) {
+    float *x = numbers(N, 1), *y = floats(N), *again = floats(N), *dy = numbers(N, 2), *dx = numbers(N, 2);
+    float *whole = floats(N);
+    op_activation_forward(context, kind, TALL, WIDE, x, y);
+    op_activation_backward(context, kind, TALL, WIDE, x, dx, again);
+    result(r, y, N);
+    result(r, dx, N);
+    expect_same("activation made again", again, y, N);
+    real->activation_forward(kind, N, x, whole);
+    expect_same("activation", y, whole, N);
+    real->activation_backward(kind, N, x, dy, whole, NULL);
+    expect_same("slope of the activation", dx, whole, N);
+  }
+}
+
+static void gated_activation(alibi_context *context, results *r)
+{
+  enum { TALL = FLAT / 301, WIDE = 301, N = TALL * WIDE };
+  float *x = numbers(2 * N, 1), *y = floats(N), *again = floats(N), *dx = numbers(2 * N, 2), *dy = numbers(2 * N, 2);
+  float one[WIDE], dgate[WIDE], dvalue[WIDE];
+  op_activation_forward(context, ACTIVATION_SWIGLU, TALL, WIDE, x, y);
+  op_activation_backward(context, ACTIVATION_SWIGLU, TALL, WIDE, x, dx, again);
+  result(r, y, N);
+  result(r, dx, 2 * N);
+  expect_same("gated activation made again", again, y, N);
+  for (size_t row = 0; row < TALL; row++) {
+    const float *gate = x + 2 * row * WIDE;
+    real->activation_gate(WIDE, gate, gate + WIDE, one);
+    expect_same("gated activation", y + row * WIDE, one, WIDE);
+    real->activation_gate_backward(WIDE, gate, gate + WIDE, dy + (2 * row + 1) * WIDE, dgate, dvalue, NULL);
+    expect_same("gradient of gates", dx + 2 * row * WIDE, dgate, WIDE);
+    expect_same("gradient of values", dx + (2 * row + 1) * WIDE, dvalue, WIDE);
   }
 }
 
@@ -496,6 +525,7 @@ static void numbers_in_a_line(void **unused)
 {
   (void)unused;
   same_bits(activation, true);
+  same_bits(gated_activation, true);
   same_bits(add, true);
   same_bits(copy, false);
   same_bits(adamw, true);

@@ -73,6 +73,9 @@ static inline size_t tiny_floats_differ(const float *a, const float *b, size_t c
   return 0;
 }
 
+/* The block of today's models. */
+#define TINY_MODERN "norm=rmsnorm activation=swiglu feed_forward=28 kv_heads=2"
+
 /* Kinds of block, each with every position method or with one. */
 static const char *const tiny_variants[] = {
     "norm_bias=true",
@@ -83,6 +86,10 @@ static const char *const tiny_variants[] = {
     "kv_heads=2",
     "kv_heads=1 head_size=12",
     "norm=rmsnorm",
+    "activation=silu",
+    "activation=swiglu feed_forward=28",
+    TINY_MODERN,
+    TINY_MODERN " position=rope tied=false qk_norm=true",
     "score_scaling=log-n",
     "score_scaling=ssmax",
     "score_scaling=ssmax position=rope kv_heads=2 qk_norm=true",
