@@ -160,6 +160,121 @@ static void micro_batches_train_the_same_model(void **unused)
   alibi_context_free(context);
 }
 
+/* ---- over documents ---- */
+
+static const uint64_t documents[] = {0, 3, 10, 90, 91, 92, 93, 94, 95, 180, 300, 301, 302, 303, 304, 305, 306, 340, 480};
+
+static alibi_trainer *open_over_documents(alibi_context *context, token_source *source, const alibi_train_options *options)
+{
+  alibi_model_config config = tiny_config("position=t5 bias=true");
+  alibi_trainer *trainer;
+  size_t count = sizeof documents / sizeof documents[0];
+  if (token_source_of_ids("corpus", corpus, CORPUS, documents, count, source, &error) != ALIBI_OK ||
+      trainer_new(context, NULL, &config, options, source, NULL, 1, &trainer, &error) != ALIBI_OK)
+    fail_msg("%s", error.message);
+  return trainer;
+}
+
+/* Where documents end nothing is predicted, so parts of a batch have unequal numbers of tokens; the gradient does not see the cut:
+ * at most 1e-6 of its norm. */
+static void parts_of_unequal_tokens_give_one_gradient(void **unused)
+{
+  (void)unused;
+  alibi_context *context = tiny_context(NULL, 2);
+  alibi_train_options options = quick(STEPS);
+  token_source source, other;
+  options.documents = ALIBI_DOCUMENTS_APART;
+  options.micro_tokens = 0;
+  alibi_trainer *whole = open_over_documents(context, &source, &options);
+  for (int64_t sequences = 1; sequences <= 3; sequences++) { /* of 4: 1+1+1+1, 2+2, 3+1 */
+    options.micro_tokens = 24 * sequences;
+    alibi_trainer *parts = open_over_documents(context, &other, &options);
+    options.micro_tokens = 0;
+    if (sequences == 1) step(whole);
+    alibi_train_report report = step(parts);
+    assert_true(report.tokens < 4 * 24 && report.tokens > 2 * 24);
+    double apart = 0, norm = 0;
+    for (size_t i = 0; i < whole->model->list.floats; i++) {
+      double a = whole->gradients[i], b = parts->gradients[i];
+      apart += (a - b) * (a - b);
+      norm += a * a;
+    }
+    if (!(sqrt(apart / norm) <= 1e-6)) fail_msg("%d sequences at once: expected 1e-6, found %g", (int)sequences, sqrt(apart / norm));
+    alibi_trainer_free(parts);
+    token_source_close(&other);
+  }
+  alibi_trainer_free(whole);
+  token_source_close(&source);
+  alibi_context_free(context);
+}
+
+/* A model that learns at all comes to know one batch by heart. */
+static void one_batch_is_learnt_by_heart(void **unused)
+{
+  (void)unused;
+  alibi_context *context = tiny_context(NULL, 2);
+  alibi_train_options options = quick(200);
+  options.order = ALIBI_ORDER_ONE_BATCH;
+  options.weight_decay = 0;
+  alibi_trainer *trainer = open_trainer(context, "position=alibi initial_deviation=0.05", &options);
+  double first = step(trainer).loss, last = first;
+  for (int i = 1; i < 200; i++) last = step(trainer).loss;
+  if (!(first > 2.5 && last < 0.05)) fail_msg("expected a loss from above 2.5 to below 0.05, found %g to %g", first, last);
+  alibi_trainer_free(trainer);
+  alibi_context_free(context);
+}
+
+/* A batch of noise among others of a text that has been learnt: with a limit it leaves the weights as they are. */
+static void a_spike_changes_nothing(void **unused)
+{
+  (void)unused;
+  enum { QUIET = 200 };
+  static uint32_t text[CORPUS];
+  for (size_t i = 0; i < CORPUS; i++) text[i] = (uint32_t)(i % 5);
+  alibi_context *context = tiny_context(NULL, 1);
+  for (int guarded = 0; guarded < 2; guarded++) {
+    alibi_model_config config = tiny_config("position=alibi initial_deviation=0.05");
+    alibi_train_options options = quick(1000);
+    alibi_trainer *trainer;
+    options.spike_limit = guarded ? 8 : 0;
+    assert_int_equal(alibi_trainer_new(context, &config, &options, text, CORPUS, &trainer, &error), ALIBI_OK);
+    alibi_train_report report = {0};
+    for (int i = 0; i < QUIET; i++) report = step(trainer);
+    assert_int_equal(report.skipped, 0);
+    float *before = malloc(trainer->model->list.floats * sizeof *before);
+    assert_non_null(before);
+    memcpy(before, trainer->model->values, trainer->model->list.floats * sizeof *before);
+    trainer->own->parts[0].ids = corpus; /* 29 kinds of noise */
+    report = step(trainer);
+    trainer->own->parts[0].ids = text;
+    assert_int_equal(report.step, QUIET + 1);
+    assert_int_equal(report.skipped, guarded);
+    bool same = tiny_floats_differ(before, trainer->model->values, trainer->model->list.floats) == 0;
+    assert_int_equal(same, guarded);
+    assert_int_equal(step(trainer).skipped, 0);
+    free(before);
+    alibi_trainer_free(trainer);
+  }
+  alibi_context_free(context);
+}
+
+static void lengths_change_as_scheduled(void **unused)
+{
+  (void)unused;
+  alibi_context *context = tiny_context(NULL, 1);
+  alibi_train_options options = quick(STEPS);
+  strcpy(options.length_schedule, "8:2,12:1");
+  alibi_trainer *trainer = open_trainer(context, "position=rope", &options);
+  static const int64_t expected[] = {8, 8, 12, 24, 24};
+  for (size_t i = 0; i < 5; i++) {
+    alibi_train_report report = step(trainer);
+    assert_int_equal(report.length, expected[i]);
+    assert_int_equal(report.tokens, 4 * 24);
+  }
+  alibi_trainer_free(trainer);
+  alibi_context_free(context);
+}
+
 /* A text that repeats can be learnt: the loss falls far below that of knowing the letters alone. */
 static void learns_a_repeating_text(void **unused)
 {
@@ -313,7 +428,7 @@ static void failed_steps_leave_the_weights(void **unused)
   assert_int_equal(tiny_floats_differ(before, model->values, model->list.floats), 0);
   float kept = model->values[0];
   model->values[0] = NAN;
-  says(alibi_trainer_step(trainer, &report, &error), ALIBI_FAILED, "step 2");
+  says(alibi_trainer_step(trainer, &report, &error), ALIBI_FAILED, "step 2: the loss is not finite, first the gradient of 'final_norm.gain'");
   model->values[0] = kept;
   assert_int_equal(tiny_floats_differ(before, model->values, model->list.floats), 0);
   assert_int_equal(step(trainer).step, 2); /* and goes on */
@@ -350,6 +465,10 @@ int main(void)
       cmocka_unit_test(same_bits_on_any_number_of_threads),
       cmocka_unit_test(batches_depend_on_seed_and_step_alone),
       cmocka_unit_test(micro_batches_train_the_same_model),
+      cmocka_unit_test(parts_of_unequal_tokens_give_one_gradient),
+      cmocka_unit_test(one_batch_is_learnt_by_heart),
+      cmocka_unit_test(a_spike_changes_nothing),
+      cmocka_unit_test(lengths_change_as_scheduled),
       cmocka_unit_test(learns_a_repeating_text),
       cmocka_unit_test(first_step_is_adams),
       cmocka_unit_test(clipping_bounds_the_gradient),
