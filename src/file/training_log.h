@@ -40,7 +40,7 @@ typedef struct training_evaluation {
 
 typedef struct training_event {
   int64_t step;
-  char name[32]; /* TRAINING_RESUMED, "spike", ... */
+  char name[32]; /* TRAINING_RESUMED, "spike", "sample", "early_stop", "checkpoint_failed", "stopped" */
   char *text;    /* a sentence, or "" */
 } training_event;
 

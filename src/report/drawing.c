@@ -109,6 +109,16 @@ void draft_add_escaped(draft *d, const char *s)
   add_text(d, s, true);
 }
 
+void draft_add_quoted(draft *d, const char *s, size_t size, bool marks)
+{
+  for (size_t i = 0; i < size; i++) {
+    if (s[i] == '\'') draft_add(d, "''");
+    else if (s[i] == '`') draft_add(d, "''");
+    else if (marks && strchr("\\^_{}@&~", s[i])) draft_add(d, "\\%c", s[i]);
+    else draft_put(d, s + i, 1);
+  }
+}
+
 char *draft_take(draft *d)
 {
   draft_put(d, "", 0);

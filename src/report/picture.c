@@ -128,18 +128,6 @@ done:
   return result;
 }
 
-/* Text inside single quotes.  A backquote would be harmless there; it goes all the same.  With `marks`, the signs
- * of gnuplot's enhanced text are taken literally. */
-static void add_quoted(draft *d, const char *s, size_t size, bool marks)
-{
-  for (size_t i = 0; i < size; i++) {
-    if (s[i] == '\'') draft_add(d, "''");
-    else if (s[i] == '`') draft_add(d, "''");
-    else if (marks && strchr("\\^_{}@&~", s[i])) draft_add(d, "\\%c", s[i]);
-    else draft_put(d, s + i, 1);
-  }
-}
-
 /* The question as a bold title, broken at spaces; returns the number of lines. */
 static int add_title(draft *d, const picture *p, bool count_only)
 {
@@ -161,7 +149,7 @@ static int add_title(draft *d, const picture *p, bool count_only)
     size_t take = i == size || space == 0 ? i : space;
     if (!count_only) {
       draft_add(d, "  set label '{/:Bold ");
-      add_quoted(d, s, take, true);
+      draft_add_quoted(d, s, take, true);
       draft_add(d, "}' at screen 0.02, screen %.4f font ',19'\n", 1 - (28.0 + TITLE_ROW * rows) / p->height);
     }
     rows++;
@@ -259,7 +247,7 @@ static void add_legend(draft *d, const picture *p)
     draft clean = {0};
     draft_add_clean(&clean, e->line->label);
     if (e->note[0]) draft_add(&clean, " (%s)", e->note);
-    add_quoted(d, clean.data ? clean.data : "", clean.used, true);
+    draft_add_quoted(d, clean.data ? clean.data : "", clean.used, true);
     free(draft_take(&clean));
     draft_add(d, "%s' at screen 0.805, screen %.4f font ',%d'\n", e->line->main_method ? "}" : "", y,
               utf8_columns(e->line->label) + utf8_columns(e->note) > 28 ? 12 : 14);
@@ -334,7 +322,7 @@ static void add_panel(draft *d, const picture *p, size_t index, size_t first_blo
   draft_add(d, "  set tics font ',%d'\n  set label '{/:Bold ", small ? 12 : 14);
   draft clean = {0};
   draft_add_clean(&clean, protocol_title(n->protocol));
-  add_quoted(d, clean.data ? clean.data : "", clean.used, true);
+  draft_add_quoted(d, clean.data ? clean.data : "", clean.used, true);
   free(draft_take(&clean));
   draft_add(d, "}' at graph 0, graph 1 offset 0,%s font ',%d'\n", small ? "0.8" : "1", small ? 13 : 15);
   add_trained(d, p, n, small);
