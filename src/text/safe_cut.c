@@ -7,7 +7,7 @@
 
 size_t tokenizer_safe_cut(const alibi_tokenizer *tokenizer, const unsigned char *text, size_t size, size_t from)
 {
-  const char *kind = alibi_tokenizer_kind(tokenizer);
+  const char *kind = tokenizer ? alibi_tokenizer_kind(tokenizer) : "bpe";
   if (from >= size) return size;
   if (strcmp(kind, "bytes") == 0) return from;
   if (strcmp(kind, "bpe") != 0) return size;

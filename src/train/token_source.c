@@ -9,6 +9,8 @@
 
 #include "base/fingerprint.h"
 #include "base/memory.h"
+#include "file/token_file.h"
+#include "train/data_catalogue.h"
 
 /* The part that holds token `at` < count. */
 static size_t part_of(const token_source *s, size_t at)
@@ -112,24 +114,144 @@ done:
   return result;
 }
 
+/* ---- files ---- */
+
+static const char nanogpt_prefix[] = "nanogpt:";
+
+/* The path after "nanogpt:", NULL where there is no such prefix. */
+static const char *nanogpt_path(const char *path)
+{
+  size_t size = strlen(nanogpt_prefix);
+  return strncmp(path, nanogpt_prefix, size) == 0 ? path + size : NULL;
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+  char *path = path_join(folder, name);
+  bool there = path && path_exists(path);
+  free(path);
+  return there;
+}
+
+static const char *nanogpt_name(const char *split)
+{
+  return strcmp(split, data_split_names[SPLIT_VALID]) == 0 ? "val.bin" : "train.bin";
+}
+
 bool token_source_recognises(const char *path)
 {
-  (void)path;
-  return false;
+  if (nanogpt_path(path)) return true;
+  if (path_is_directory(path)) return has_file(path, DATA_FINISHED) || has_file(path, DATA_UNFINISHED);
+  return token_file_recognises(path);
+}
+
+static int split_number(const char *split)
+{
+  int s = 0;
+  while (s < SPLIT_COUNT && strcmp(split, data_split_names[s]) != 0) s++;
+  return s;
 }
 
 bool token_source_has_split(const char *path, const char *split)
 {
-  (void)path;
-  (void)split;
-  return false;
+  const char *nanogpt = nanogpt_path(path);
+  int number = split_number(split);
+  if (number == SPLIT_COUNT) return false;
+  if (nanogpt && path_is_directory(nanogpt)) return has_file(nanogpt, nanogpt_name(split));
+  if (!path_is_directory(path)) return number == SPLIT_TRAIN && path_exists(nanogpt ? nanogpt : path);
+  data_catalogue catalogue;
+  if (data_catalogue_read(path, DATA_FINISHED, &catalogue, NULL) != ALIBI_OK) return false;
+  bool has = catalogue.splits[number].count > 0;
+  data_catalogue_free(&catalogue);
+  return has;
+}
+
+static status parts_new(token_source *s, size_t count, alibi_error *error)
+{
+  status result = memory_new(&s->parts, count, sizeof *s->parts, "the parts of a source", error);
+  return result == ALIBI_OK ? memory_new(&s->files, count, sizeof *s->files, "the parts of a source", error) : result;
+}
+
+/* Takes over an opened file. */
+static void add_part(token_source *s, const token_file *file)
+{
+  s->files[s->file_count++] = file->map;
+  s->parts[s->part_count++] =
+      (token_part){file->ids, file->count, file->wide, file->documents, file->document_count};
+  s->largest = file->largest > s->largest ? file->largest : s->largest;
+}
+
+static status open_single(const char *path, bool bare, token_source *s, alibi_error *error)
+{
+  token_file file;
+  status result;
+  TRY(parts_new(s, 1, error));
+  TRY(bare ? token_file_open_bare(path, &file, error) : token_file_open(path, &file, error));
+  add_part(s, &file);
+  s->vocabulary = file.vocabulary;
+  s->tokenizer = file.tokenizer;
+  s->fingerprint = file.fingerprint;
+done:
+  return result;
+}
+
+static status open_folder(const char *path, data_split split, token_source *s, alibi_error *error)
+{
+  data_catalogue c = {0};
+  fingerprint *all = NULL;
+  status result = ALIBI_OK;
+  if (!has_file(path, DATA_FINISHED))
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected " DATA_FINISHED " in this folder, found %s", path,
+          has_file(path, DATA_UNFINISHED) ? "a build that is not finished: run alibi data build again" : "none");
+  TRY(data_catalogue_read(path, DATA_FINISHED, &c, error));
+  const data_shards *shards = &c.splits[split];
+  if (shards->count == 0)
+    RAISE(error, ALIBI_INVALID, "%s: this data has no part '%s'", path, data_split_names[split]);
+  TRY(fingerprint_begin(&all, error));
+  TRY(parts_new(s, shards->count, error));
+  for (size_t i = 0; i < shards->count; i++) {
+    token_file file;
+    TRY(data_shard_open(path, &c, &shards->shards[i], &file, error));
+    add_part(s, &file);
+    fingerprint_add(all, &file.fingerprint, sizeof file.fingerprint);
+  }
+  s->vocabulary = c.vocabulary;
+  s->tokenizer = c.tokenizer;
+  s->fingerprint = fingerprint_value(all);
+  s->tokenizer_path = path_join(path, DATA_TOKENIZER);
+  if (!s->tokenizer_path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+done:
+  fingerprint_free(all);
+  data_catalogue_free(&c);
+  return result;
 }
 
 status token_source_open(const char *path, const char *split, token_source *s, alibi_error *error)
 {
-  (void)split;
+  const char *nanogpt = nanogpt_path(path), *place = nanogpt ? nanogpt : path;
+  int number = split_number(split);
+  char *inside = NULL;
+  status result;
   *s = (token_source){0};
-  return fail(error, ALIBI_BAD_INPUT, "%s: expected a folder of token shards or a token file", path);
+  if (number == SPLIT_COUNT) RAISE(error, ALIBI_INVALID, "expected the part train or valid of %s, found '%s'", path, split);
+  s->name = strdup(path);
+  if (!s->name) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+  if (!path_is_directory(place)) {
+    if (number != SPLIT_TRAIN)
+      RAISE(error, ALIBI_INVALID, "%s: a single file has no part '%s': name another file for it", path, split);
+    TRY(open_single(place, nanogpt != NULL, s, error));
+  } else if (nanogpt) {
+    inside = path_join(nanogpt, nanogpt_name(split));
+    if (!inside) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+    TRY(open_single(inside, true, s, error));
+  } else {
+    TRY(open_folder(path, (data_split)number, s, error));
+  }
+  TRY(index_parts(s, error));
+done:
+  free(inside);
+  if (result != ALIBI_OK) token_source_close(s);
+  return result;
 }
 
 void token_source_close(token_source *s)
