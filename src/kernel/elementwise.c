@@ -5,6 +5,9 @@
 #include "kernel/tables.h"
 #include "kernel/vector_math.h"
 
+/* Vectors of sums that are in flight at once. */
+enum { SUM_VECTORS = 4 };
+
 /* ---- norms: LANES rows at a time, so that what a row's sums decide is computed for all of them at once ---- */
 
 INLINE vf row_sum(const float *x, size_t n)
@@ -97,19 +100,39 @@ void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gai
   }
 }
 
+/* `count` vectors of columns, the last of `width`: as many chains of additions at once. */
+INLINE void gain_columns(const norm_shape *s, size_t count, size_t width, const float *x, const float *mean,
+                         const float *rstd, const float *dy, float *dgain, float *dshift)
+{
+  vf gain[SUM_VECTORS], shift[SUM_VECTORS];
+  for (size_t v = 0; v < count; v++) {
+    gain[v] = dgain ? vf_load_part(dgain + v * LANES, width) : (vf){0};
+    shift[v] = dshift ? vf_load_part(dshift + v * LANES, width) : (vf){0};
+  }
+  for (size_t r = 0; r < s->rows; r++, dy += s->out_stride, x += dgain ? s->in_stride : 0)
+    for (size_t v = 0; v < count; v++) {
+      vf g = vf_load_part(dy + v * LANES, width);
+      shift[v] += g;
+      if (dgain) gain[v] = vf_fma(g, (vf_load_part(x + v * LANES, width) - mean[r]) * rstd[r], gain[v]);
+    }
+  for (size_t v = 0; v < count; v++) {
+    if (dgain) vf_store_part(dgain + v * LANES, gain[v], width);
+    if (dshift) vf_store_part(dshift + v * LANES, shift[v], width);
+  }
+}
+
 void KERNEL(norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
                                 const float *rstd, const float *dy, float *dgain, float *dshift)
 {
-  for (size_t c = from; c < to; c += LANES) {
-    size_t w = part(to, c);
-    vf gain = {0}, shift = {0};
-    for (size_t r = 0; r < s->rows; r++) {
-      vf g = vf_load_part(dy + r * s->out_stride + c, w);
-      shift += g;
-      if (dgain) gain += g * ((vf_load_part(x + r * s->in_stride + c, w) - mean[r]) * rstd[r]);
-    }
-    if (dgain) vf_store_part(dgain + c, vf_load_part(dgain + c, w) + gain, w);
-    if (dshift) vf_store_part(dshift + c, vf_load_part(dshift + c, w) + shift, w);
+  size_t step = LANES;
+  for (size_t c = from; c < to; c += step) {
+    const float *at = dgain ? x + c : NULL;
+    float *gain = dgain ? dgain + c : NULL, *shift = dshift ? dshift + c : NULL;
+    step = to - c < SUM_VECTORS * LANES ? LANES : SUM_VECTORS * LANES;
+    if (step == LANES)
+      gain_columns(s, 1, part(to, c), at, mean, rstd, dy + c, gain, shift);
+    else
+      gain_columns(s, SUM_VECTORS, LANES, at, mean, rstd, dy + c, gain, shift);
   }
 }
 

@@ -179,7 +179,8 @@ typedef struct kernel_table {
   /* dx += ...; strides of dx as x, of dy as y. */
   void (*norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
                         const float *rstd, const float *dy, float *dx);
-  /* Columns from .. to-1: dgain[c] += sum_r dy (x - mean) rstd, dshift[c] += sum_r dy.  Either may be NULL. */
+  /* Columns from .. to-1: dgain[c] += sum_r dy (x - mean) rstd, dshift[c] += sum_r dy: chains that start there and go on row
+   * by row (of the reference: one rounding a call).  Either may be NULL. */
   void (*norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
                              const float *rstd, const float *dy, float *dgain, float *dshift);
 

@@ -172,7 +172,10 @@ void model_logits(model_pass *pass, size_t row, float *logits);
 
 /* Cross-entropy of every row against targets [R] (sum, in double, of nats; rows with OP_NO_TARGET count nowhere), and the
  * gradient of that sum (and of the z-loss, which is not in it), added to grads, which point into a block like the model's
- * values.  After a forward of segments that want all of their rows.  hooks: NULL or whom to tell. */
+ * values.  After a forward of segments that want all of their rows.  hooks: NULL or whom to tell.
+ *
+ * However a batch of whole segments is cut into passes, the gradient is the same to rounding; and to the bit, but for those of
+ * the position method and of a tied embedding (which is added to from two sides in every pass), which are sums of sums. */
 double model_backward(model_pass *pass, const uint32_t *targets, model_parameters *grads, const backward_hooks *hooks);
 
 #endif

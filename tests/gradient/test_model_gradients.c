@@ -32,6 +32,8 @@ typedef struct bench {
   float *gradients, *saved;
   model_parameters pointers;
   uint32_t tokens[ROWS], targets[ROWS];
+  bool with_target[ROWS];
+  double loss; /* as backward tells it */
   char name[256];
 } bench;
 
@@ -53,6 +55,7 @@ static void bench_open(bench *b, const char *isa, int threads, const char *setti
                    ALIBI_OK);
   tiny_tokens(b->tokens, ROWS, 21, VOCABULARY);
   tiny_tokens(b->targets, ROWS, 22, VOCABULARY);
+  for (size_t r = 0; r < ROWS; r++) b->with_target[r] = true;
 }
 
 static void bench_close(bench *b)
@@ -72,6 +75,21 @@ static void forward(bench *b)
     fail_msg("%s: %s", b->name, error.message);
 }
 
+/* z (log sum exp)^2 of the rows with a target. */
+static double z_loss_of(bench *b)
+{
+  float logits[VOCABULARY];
+  double total = 0;
+  for (size_t r = 0; r < ROWS; r++) {
+    double sum = 0;
+    if (!b->with_target[r]) continue;
+    model_logits(b->pass, r, logits);
+    for (size_t i = 0; i < VOCABULARY; i++) sum += exp(logits[i]);
+    total += (double)b->pass->z_loss * log(sum) * log(sum);
+  }
+  return total;
+}
+
 /* Sum of the rows' losses. */
 static double loss_of(bench *b)
 {
@@ -82,15 +100,23 @@ static double loss_of(bench *b)
   model_pass_refresh(b->pass);
   forward(b);
   model_losses(b->pass, rows, b->targets, ROWS, losses);
-  for (size_t r = 0; r < ROWS; r++) sum += losses[r];
-  return sum;
+  for (size_t r = 0; r < ROWS; r++) sum += b->with_target[r] ? losses[r] : 0;
+  return b->pass->z_loss > 0 ? sum + z_loss_of(b) : sum;
+}
+
+/* Of `rows` rows from `first`, those without a target told so. */
+static double backward(bench *b, const uint32_t *all, size_t first, size_t rows, const backward_hooks *hooks)
+{
+  uint32_t targets[ROWS];
+  for (size_t r = 0; r < rows; r++) targets[r] = b->with_target[first + r] ? all[first + r] : OP_NO_TARGET;
+  return model_backward(b->pass, targets, &b->pointers, hooks);
 }
 
 static void gradient(bench *b)
 {
   memset(b->gradients, 0, b->model->list.floats * sizeof(float));
   forward(b);
-  model_backward(b->pass, b->targets, &b->pointers, NULL);
+  b->loss = backward(b, b->targets, 0, ROWS, NULL);
 }
 
 /* Direction 0 is the gradient's own: no other has so large a derivative, so an error of scale cannot hide.  The
@@ -171,10 +197,18 @@ static bool bends(const bench *b, const parameter *p)
   return strcmp(b->model->method->name, "fire") == 0 && strncmp(p->name, "position.", 9) == 0;
 }
 
-static void check_against_differences(const char *settings)
+/* Every third row has no target; the first ten, a block of the loss's rows, have none at all. */
+static void take_targets_away(bench *b)
+{
+  for (size_t r = 0; r < ROWS; r++) b->with_target[r] = r >= 10 && r % 3 != 0;
+}
+
+static void check_against_differences(const char *settings, bool bare_rows, float z_loss)
 {
   bench b;
   bench_open(&b, "reference", 1, settings);
+  b.pass->z_loss = z_loss;
+  if (bare_rows) take_targets_away(&b);
   memcpy(b.saved, b.model->values, b.model->list.floats * sizeof(float));
   gradient(&b);
   float *v = malloc(b.model->list.floats * sizeof(float));
@@ -209,16 +243,91 @@ static void differences_of_every_method(void **unused)
   char settings[128];
   for (size_t row = 0; row < position_method_count(); row++) {
     method_settings(row, settings, sizeof settings);
-    check_against_differences(settings);
+    check_against_differences(settings, false, 0);
   }
 }
 
 static void differences_of_every_block(void **unused)
 {
   (void)unused;
-  for (size_t i = 0; i < TINY_VARIANTS; i++) check_against_differences(tiny_variants[i]);
-  check_against_differences("position=t5 kv_heads=2 qk_norm=true bias=true");
-  check_against_differences("position=rope rope_fraction=0.5 kv_heads=2 qk_norm=true");
+  for (size_t i = 0; i < TINY_VARIANTS; i++) check_against_differences(tiny_variants[i], false, 0);
+  check_against_differences("position=t5 kv_heads=2 qk_norm=true bias=true", false, 0);
+  check_against_differences("position=rope rope_fraction=0.5 kv_heads=2 qk_norm=true", false, 0);
+}
+
+static void differences_of_what_a_loss_may_be(void **unused)
+{
+  (void)unused;
+  check_against_differences("position=alibi", true, 0);
+  check_against_differences("position=rope", false, 0.05f);
+  check_against_differences("tied=false " TINY_MODERN, true, 0.05f);
+}
+
+/* What is told is the sum of the cross-entropies of the rows with a target, and no more. */
+static void the_loss_that_is_told(void **unused)
+{
+  (void)unused;
+  bench b;
+  bench_open(&b, NULL, 2, "position=alibi");
+  take_targets_away(&b);
+  double expected = loss_of(&b);
+  gradient(&b);
+  assert_true(fabs(b.loss - expected) <= 1e-5 * expected);
+  double before = b.loss;
+  b.pass->z_loss = 0.1f;
+  gradient(&b);
+  assert_true(b.loss == before);
+  memset(b.with_target, 0, sizeof b.with_target);
+  gradient(&b);
+  assert_true(b.loss == 0);
+  for (size_t i = 0; i < b.model->list.floats; i++) assert_true(b.gradients[i] == 0);
+  bench_close(&b);
+}
+
+/* ---- whom backward tells ---- */
+
+typedef struct listener {
+  const bench *b;
+  float *told; /* the gradients as they were when they were called final */
+  size_t from; /* those from here on were */
+  size_t calls;
+} listener;
+
+static void listen(void *user, size_t from, size_t count)
+{
+  listener *l = user;
+  assert_true(count > 0);
+  assert_int_equal(from + count, l->from);
+  memcpy(l->told + from, l->b->gradients + from, count * sizeof *l->told);
+  l->from = from;
+  l->calls++;
+}
+
+static void check_listening(const char *settings)
+{
+  bench b;
+  bench_open(&b, NULL, 2, settings);
+  size_t floats = b.model->list.floats, layers = (size_t)b.model->config.layers;
+  listener l = {.b = &b, .told = calloc(floats, sizeof(float)), .from = floats};
+  assert_non_null(l.told);
+  forward(&b);
+  backward(&b, b.targets, 0, ROWS, &(backward_hooks){listen, &l});
+  assert_int_equal(l.from, 0);
+  assert_int_equal(l.calls, layers + 2); /* the end, each block, the rest */
+  assert_int_equal(tiny_floats_differ(l.told, b.gradients, floats), 0);
+  free(l.told);
+  bench_close(&b);
+}
+
+static void final_gradients_are_told_once(void **unused)
+{
+  (void)unused;
+  char settings[128];
+  for (size_t row = 0; row < position_method_count(); row++) {
+    method_settings(row, settings, sizeof settings);
+    check_listening(settings);
+  }
+  for (size_t i = 0; i < TINY_VARIANTS; i++) check_listening(tiny_variants[i]);
 }
 
 static void compare_with_reference(const char *isa, const char *settings)
@@ -297,6 +406,24 @@ static void nothing_of_the_future_leaks(void **unused)
   }
 }
 
+/* Sums of biases come together within a pass, and a tied embedding is added to from two sides in every pass; all others go on
+ * from pass to pass, row by row. */
+static void expect_equal_gradients(const bench *whole, const bench *parts, const char *settings)
+{
+  for (size_t i = 0; i < whole->model->list.count; i++) {
+    const parameter *p = &whole->model->list.items[i];
+    const float *e = whole->gradients + p->offset, *f = parts->gradients + p->offset;
+    bool tied = whole->model->config.tied && i == 0, exact = !tied && strncmp(p->name, "position.", 9) != 0;
+    double largest = 0, off = 0;
+    for (size_t k = 0; k < parameter_elements(p); k++) {
+      largest = fmax(largest, fabs(e[k]));
+      off = fmax(off, fabs((double)e[k] - f[k]));
+    }
+    if (exact && tiny_floats_differ(e, f, parameter_elements(p))) fail_msg("%s: %s: other bits", settings, p->name);
+    if (!(off <= 1e-6 * largest)) fail_msg("%s: %s: off by %g of the largest", settings, p->name, off / largest);
+  }
+}
+
 /* The sequences one by one, into the same gradient. */
 static void micro_batches_add_up(void **unused)
 {
@@ -308,23 +435,19 @@ static void micro_batches_add_up(void **unused)
     bench whole, parts;
     bench_open(&whole, NULL, 1, settings);
     bench_open(&parts, NULL, 2, settings);
+    if (row % 2 == 1) {
+      take_targets_away(&whole);
+      take_targets_away(&parts);
+    }
     gradient(&whole);
     size_t start = 0;
     for (size_t s = 0; s < SEQUENCES; s++) {
       pass_segment segment = {.count = counts[s]};
       assert_int_equal(model_forward(parts.pass, parts.tokens + start, &segment, 1, &error), ALIBI_OK);
-      model_backward(parts.pass, parts.targets + start, &parts.pointers, NULL);
+      backward(&parts, parts.targets, start, counts[s], NULL);
       start += counts[s];
     }
-    for (size_t i = 0; i < whole.model->list.count; i++) {
-      const parameter *p = &whole.model->list.items[i];
-      double largest = 0, off = 0;
-      for (size_t k = p->offset; k < p->offset + parameter_elements(p); k++) {
-        largest = fmax(largest, fabs(whole.gradients[k]));
-        off = fmax(off, fabs((double)whole.gradients[k] - parts.gradients[k]));
-      }
-      if (!(off <= 1e-6 * largest)) fail_msg("%s: %s: off by %g of the largest", settings, p->name, off / largest);
-    }
+    expect_equal_gradients(&whole, &parts, settings);
     bench_close(&whole);
     bench_close(&parts);
   }
@@ -335,6 +458,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(differences_of_every_method),
       cmocka_unit_test(differences_of_every_block),
+      cmocka_unit_test(differences_of_what_a_loss_may_be),
+      cmocka_unit_test(the_loss_that_is_told),
+      cmocka_unit_test(final_gradients_are_told_once),
       cmocka_unit_test(instruction_sets_agree_with_the_reference),
       cmocka_unit_test(nothing_of_the_future_leaks),
       cmocka_unit_test(micro_batches_add_up),

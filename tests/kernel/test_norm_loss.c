@@ -165,6 +165,18 @@ static void check_loss(const kernel_table *t, size_t n, size_t target, double sp
     expect_near("d", t->name, c, d[c], (p - (c == target)) * (double)0.01f,
                 0.01 * (p * relative + 4 * EPS * (p + (c == target))) + FLT_MIN);
   }
+  const float z = 0.3f;
+  double lse = log(total) + largest, grown = 1 + 2 * (double)z * lse;
+  float *with_z = guarded_floats(n);
+  t->cross_entropy(n, x, target, 0.01f, z, &loss_alone, with_z);
+  expect_bits("loss, which z-loss is no part of", t->name, 1, &loss_alone, &loss);
+  for (size_t c = 0; c < n; c++) {
+    double p = exp(x[c] - largest) / total;
+    double relative = reduction(n, 1) + EPS * (fabs(x[c]) + fabs(largest));
+    double of_lse = 2 * (double)z * (reduction(n, 1) + 4 * EPS * (fabs(log(total)) + fabs(largest)));
+    expect_near("d with z-loss", t->name, c, with_z[c], (p * grown - (c == target)) * (double)0.01f,
+                0.01 * (p * (fabs(grown) * relative + of_lse) + 6 * EPS * (p * fabs(grown) + (c == target))) + FLT_MIN);
+  }
   float *in_place = copied_floats(n, x);
   t->cross_entropy(n, in_place, target, 0.01f, 0, &loss, in_place);
   expect_bits("gradient in place", t->name, n, in_place, d);

@@ -414,6 +414,18 @@ static void cross_entropy(alibi_context *context, results *r)
   op_cross_entropy(context, ROWS, VOCABULARY, logits, targets, 0.25f, 0.01f, without, NULL);
   op_cross_entropy(context, ROWS, VOCABULARY, logits, targets, 0.25f, 0.01f, losses, logits);
   expect_same("losses with gradients", losses, without, ROWS);
+  enum { BARE = 3 }; /* a row without a target changes no other */
+  float *others = numbers(ROWS * VOCABULARY, 1), *other_losses = floats(ROWS);
+  targets[BARE] = OP_NO_TARGET;
+  op_cross_entropy(context, ROWS, VOCABULARY, others, targets, 0.25f, 0.01f, other_losses, others);
+  for (size_t row = 0; row < ROWS; row++) {
+    if (row == BARE) continue;
+    expect_same("gradients beside a row without a target", others + row * VOCABULARY, logits + row * VOCABULARY,
+                VOCABULARY);
+    assert_true(other_losses[row] == losses[row]);
+  }
+  for (size_t c = 0; c < VOCABULARY; c++) assert_true(others[BARE * VOCABULARY + c] == 0);
+  assert_true(other_losses[BARE] == 0);
   result(r, losses, ROWS);
   result(r, logits, ROWS * VOCABULARY);
 }
