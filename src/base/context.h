@@ -8,11 +8,13 @@
 #include "base/error.h"
 
 struct kernel_table; /* kernel/kernel.h */
+struct comm;         /* comm/comm.h */
 
 struct alibi_context {
   int threads;
   double worth_a_team; /* multiply-adds from which on work is shared among the threads; tests of threads set 0 */
   const struct kernel_table *kernel;
+  struct comm *comm; /* the ranks that train together, borrowed; NULL: alone */
   double tolerance; /* of attention in models: what may be skipped of a row */
   atomic_int cancelled;
   alibi_log_function log;

@@ -39,10 +39,58 @@ static void name_moment(const parameter *p, size_t moment, tensor_name *name)
   snprintf(name->text, sizeof name->text, "%s.%.96s", moment_names[moment], p->name);
 }
 
-static status save_moments(const alibi_trainer *t, const char *path, alibi_error *error)
+/* Both moments of all parameters, laid out as the model's values: of one rank its own; of more, rank 0 collects them, the first
+ * where the gradients lie between two steps. */
+typedef struct whole_moments {
+  const float *blocks[MOMENTS]; /* NULL on other ranks than 0 */
+  float *collected;             /* the second one */
+} whole_moments;
+
+typedef struct collecting {
+  float *block;
+  size_t done; /* floats */
+} collecting;
+
+static status collect(void *user, const void *data, size_t bytes, alibi_error *error)
+{
+  collecting *into = user;
+  (void)error;
+  memcpy(into->block + into->done, data, bytes);
+  into->done += bytes / sizeof(float);
+  return ALIBI_OK;
+}
+
+/* begun: the status of what was done before, on which the ranks agree here. */
+static status whole_moments_new(const alibi_trainer *t, status begun, whole_moments *whole, alibi_error *error)
+{
+  const float *const own[MOMENTS] = {t->moments, t->variances};
+  bool first = comm_rank(t->comm) == 0, alone = comm_ranks(t->comm) == 1;
+  status result = begun;
+  *whole = (whole_moments){0};
+  if (result == ALIBI_OK && first && !alone)
+    result = memory_new(&whole->collected, t->shards.floats, sizeof(float), "the moments of all ranks", error);
+  TRY(comm_agree(t->comm, result, error));
+  float *places[MOMENTS] = {t->gradients, whole->collected};
+  for (size_t moment = 0; moment < MOMENTS; moment++) {
+    collecting into = {.block = places[moment]};
+    whole->blocks[moment] = alone ? own[moment] : first ? into.block : NULL;
+    for (size_t b = 0; b < t->shards.bucket_count && !alone; b++)
+      TRY(comm_collect(t->comm, own[moment] + shards_place(&t->shards, b), shards_own(&t->shards, b).count * sizeof(float),
+                       collect, &into, error));
+  }
+done:
+  return result;
+}
+
+static void whole_moments_free(whole_moments *whole)
+{
+  memory_free(whole->collected);
+}
+
+static status save_moments(const alibi_trainer *t, const whole_moments *whole, const char *path, alibi_error *error)
 {
   const parameter_list *list = &t->model->list;
-  const float *const blocks[MOMENTS] = {t->moments, t->variances};
+  const float *const *blocks = whole->blocks;
   file_tensor *tensors = NULL;
   tensor_name *names = NULL;
   status result;
@@ -82,7 +130,14 @@ static status load_moments(alibi_trainer *t, const char *path, alibi_error *erro
     if (!found || found->type != TENSOR_F32 || found->bytes != bytes)
       RAISE(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected %zu numbers of type F32, found %s", path, name.text,
             parameter_elements(p), found ? "another size or type" : "no such tensor");
-    memcpy(blocks[i / list->count] + p->offset, found->data, bytes);
+    const float *values = found->data;
+    for (size_t b = 0; b < t->shards.bucket_count; b++) {
+      shard_span own = shards_own(&t->shards, b);
+      shard_span part = shards_common(own, (shard_span){p->offset, parameter_elements(p)});
+      if (part.count == 0) continue;
+      memcpy(blocks[i / list->count] + shards_place(&t->shards, b) + (part.from - own.from), values + (part.from - p->offset),
+             part.count * sizeof(float));
+    }
   }
 done:
   safetensors_close(file);
@@ -165,30 +220,54 @@ done:
 
 /* ---- one checkpoint ---- */
 
-status checkpoint_save(const alibi_trainer *t, const alibi_tokenizer *tokenizer, json_node *run, const char *directory,
-                       alibi_error *error)
+static status write_files(const alibi_trainer *t, const whole_moments *whole, const alibi_tokenizer *tokenizer, json_node *run,
+                          const char *folder, alibi_error *error)
 {
   char *optimiser = NULL, *tokens = NULL;
-  size_t size = strlen(directory) + sizeof ".new";
-  char *beside = malloc(size);
   status result;
-  if (!beside) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
-  snprintf(beside, size, "%s.new", directory);
-  TRY(directory_remove(beside, error));
-  TRY(directory_make(beside, error));
-  TRY(join(beside, OPTIMISER_FILE, &optimiser, error));
-  TRY(join(beside, TOKENIZER_FILE, &tokens, error));
-  TRY(alibi_model_save(t->model, beside, error));
-  TRY(save_moments(t, optimiser, error));
+  TRY(join(folder, OPTIMISER_FILE, &optimiser, error));
+  TRY(join(folder, TOKENIZER_FILE, &tokens, error));
+  TRY(alibi_model_save(t->model, folder, error));
+  TRY(save_moments(t, whole, optimiser, error));
   if (tokenizer) TRY(alibi_tokenizer_save(tokenizer, tokens, error));
-  result = write_state(t, tokenizer != NULL, run, beside, error);
+  result = write_state(t, tokenizer != NULL, run, folder, error);
   run = NULL;
-  if (result == ALIBI_OK) result = directory_replace(beside, directory, error);
 done:
-  if (result != ALIBI_OK && beside) directory_remove(beside, NULL); /* room for the next try */
   node_free(run);
   free(tokens);
   free(optimiser);
+  return result;
+}
+
+static status begin_directory(const char *directory, char **beside, alibi_error *error)
+{
+  size_t size = strlen(directory) + sizeof ".new";
+  *beside = malloc(size);
+  if (!*beside) return fail(error, ALIBI_FAILED, "not enough memory for a path");
+  snprintf(*beside, size, "%s.new", directory);
+  status result = directory_remove(*beside, error);
+  return result == ALIBI_OK ? directory_make(*beside, error) : result;
+}
+
+status checkpoint_save(const alibi_trainer *t, const alibi_tokenizer *tokenizer, json_node *run, const char *directory,
+                       alibi_error *error)
+{
+  bool writes = comm_rank(t->comm) == 0;
+  char *beside = NULL;
+  whole_moments whole;
+  status result = writes ? begin_directory(directory, &beside, error) : ALIBI_OK;
+  result = whole_moments_new(t, result, &whole, error);
+  if (result == ALIBI_OK) {
+    if (writes) {
+      result = write_files(t, &whole, tokenizer, run, beside, error);
+      run = NULL;
+      if (result == ALIBI_OK) result = directory_replace(beside, directory, error);
+    }
+    result = comm_agree(t->comm, result, error);
+  }
+  if (result != ALIBI_OK && beside) directory_remove(beside, NULL); /* room for the next try */
+  whole_moments_free(&whole);
+  node_free(run);
   free(beside);
   return result;
 }

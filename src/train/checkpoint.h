@@ -24,7 +24,10 @@ typedef struct checkpoint_about {
   const json_node *run; /* the caller's record in it, or NULL */
 } checkpoint_about;
 
-/* tokenizer: NULL or what belongs to the model.  run: the caller's record, taken over (NULL: none). */
+/* Where several ranks train, all make this call; rank 0 writes, the same files as one rank would, and all return what became of
+ * it.  To go on, every rank reads them, with any number of ranks.
+ *
+ * tokenizer: NULL or what belongs to the model.  run: the caller's record, taken over (NULL: none). */
 status checkpoint_save(const alibi_trainer *trainer, const alibi_tokenizer *tokenizer, json_node *run, const char *directory,
                        alibi_error *error);
 

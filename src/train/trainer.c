@@ -14,12 +14,13 @@ enum { HEAD_ROWS = 256 };
 
 /* ---- making one ---- */
 
-static void cut_step(const alibi_train_options *options, size_t length, size_t *sequences, size_t *micro_sequences)
+static void cut_step(const alibi_train_options *options, int ranks, size_t length, size_t *sequences, size_t *micro_sequences)
 {
   *sequences = (size_t)options->batch_tokens / length;
-  *micro_sequences = options->micro_tokens ? (size_t)options->micro_tokens / length : *sequences;
+  size_t of_a_rank = (*sequences + (size_t)ranks - 1) / (size_t)ranks;
+  *micro_sequences = options->micro_tokens ? (size_t)options->micro_tokens / length : of_a_rank;
   if (*micro_sequences == 0) *micro_sequences = 1;
-  if (*micro_sequences > *sequences) *micro_sequences = *sequences;
+  if (*micro_sequences > of_a_rank) *micro_sequences = of_a_rank;
 }
 
 static pass_shape training_shape(const alibi_train_options *options, size_t micro_sequences, size_t length)
@@ -37,15 +38,18 @@ train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
 {
   train_plan plan = {0};
   train_phase phases[TRAIN_PHASES];
-  size_t count;
+  size_t count, floats = model->list.floats;
+  int ranks = comm_ranks(model->context->comm);
   if (train_phases(options, model->config.train_length, phases, &count, NULL) != ALIBI_OK) return plan;
   for (size_t i = 0; i < count; i++) {
-    cut_step(options, phases[i].length, &plan.sequences, &plan.micro_sequences);
+    cut_step(options, ranks, phases[i].length, &plan.sequences, &plan.micro_sequences);
     pass_shape shape = training_shape(options, plan.micro_sequences, phases[i].length);
     size_t bytes = model_pass_bytes(model, &shape);
     if (bytes > plan.pass_bytes) plan.pass_bytes = bytes;
   }
-  plan.weight_bytes = size_mul(size_mul(model->list.floats, sizeof(float)), 4);
+  size_t held = size_add(size_mul(floats, 2), size_mul(shards_most(floats, ranks), 2));
+  if (ranks > 1) held = size_add(held, shards_of(floats, 0, ranks).bucket_size);
+  plan.weight_bytes = size_mul(held, sizeof(float));
   return plan;
 }
 
@@ -67,7 +71,7 @@ static status enter_phase(alibi_trainer *t, const train_phase *phase, alibi_erro
 {
   bool ready = t->phase && t->pass && t->phase->length == phase->length;
   t->phase = phase;
-  cut_step(&t->options, phase->length, &t->sequences, &t->micro_sequences);
+  cut_step(&t->options, comm_ranks(t->comm), phase->length, &t->sequences, &t->micro_sequences);
   if (ready) return ALIBI_OK;
   model_pass_free(t->pass);
   t->pass = NULL;
@@ -90,12 +94,14 @@ static status allocate(alibi_trainer *t, const alibi_model *from, const alibi_mo
   status result;
   TRY(make_model(t, from, config, error));
   size_t floats = t->model->list.floats;
-  TRY(memory_new(&t->moments, floats, sizeof(float), "the first moments", error));
-  TRY(memory_new(&t->variances, floats, sizeof(float), "the second moments", error));
+  t->shards = shards_of(floats, comm_rank(t->comm), comm_ranks(t->comm));
+  size_t owned = shards_place(&t->shards, t->shards.bucket_count);
+  TRY(memory_new(&t->moments, owned, sizeof(float), "the first moments", error));
+  TRY(memory_new(&t->variances, owned, sizeof(float), "the second moments", error));
   TRY(memory_new(&t->gradients, floats, sizeof(float), "the gradients", error));
   TRY(model_parameters_new(&t->model->list, &t->model->config, t->gradients, &t->gradient_pointers, error));
   for (size_t i = 0; i < t->phase_count; i++) {
-    cut_step(&t->options, t->phases[i].length, &t->sequences, &t->micro_sequences);
+    cut_step(&t->options, comm_ranks(t->comm), t->phases[i].length, &t->sequences, &t->micro_sequences);
     pass_shape shape = training_shape(&t->options, t->micro_sequences, t->phases[i].length);
     if (shape.rows > rows) rows = shape.rows;
     if (shape.segments > segments) segments = shape.segments;
@@ -126,6 +132,7 @@ status trainer_new(alibi_context *context, const alibi_model *from, const alibi_
   TRY(train_check_batch(&own, own_config.train_length, error));
   TRY(memory_new(&t, 1, sizeof *t, "a trainer", error));
   t->context = context;
+  t->comm = context->comm;
   t->options = own;
   t->options.warmup_steps = train_warmup(&own);
   TRY(train_phases(&own, own_config.train_length, t->phases, &t->phase_count, error));
@@ -228,11 +235,13 @@ typedef struct step_sums {
 } step_sums;
 
 /* Sequences from .. to-1 of the step, at most micro_sequences, into one pass. */
-static status run_sequences(alibi_trainer *t, size_t from, size_t to, step_sums *sums, alibi_error *error)
+static status forward(alibi_trainer *t, size_t from, size_t to, step_sums *sums, alibi_error *error)
 {
   size_t length = t->phase->length, segments = 0, rows = (to - from) * length;
   bool same = t->options.order == ALIBI_ORDER_ONE_BATCH;
   uint64_t before = same ? 0 : (uint64_t)(t->step - t->phase->first) * t->sequences;
+  status result = context_check_cancel(t->context, error);
+  if (result != ALIBI_OK) return result;
   for (size_t s = from; s < to; s++) {
     size_t row = (s - from) * length;
     segments += batches_read(&t->batches, (size_t)(t->phase - t->phases), length, before + s, t->tokens + row, t->targets + row,
@@ -243,24 +252,55 @@ static status run_sequences(alibi_trainer *t, size_t from, size_t to, step_sums 
                                     .seed = (uint64_t)t->options.seed,
                                     .step = (uint64_t)t->step,
                                     .first_row = from * length};
-  status result = model_forward(t->pass, t->tokens, t->segments, segments, error);
-  if (result == ALIBI_OK) sums->loss += model_backward(t->pass, t->targets, &t->gradient_pointers, NULL);
-  return result;
+  return model_forward(t->pass, t->tokens, t->segments, segments, error);
 }
 
+/* Sums over the ranks, bucket by bucket from the last one on, as gradients become final. */
+typedef struct summing {
+  alibi_trainer *trainer;
+  size_t left; /* buckets whose sum was not begun */
+  status result;
+  alibi_error *error;
+} summing;
+
+static void sum_from(void *user, size_t from, size_t count)
+{
+  summing *sum = user;
+  alibi_trainer *t = sum->trainer;
+  (void)count;
+  for (; sum->left > 0 && sum->result == ALIBI_OK; sum->left--) {
+    shard_span bucket = shards_bucket(&t->shards, sum->left - 1);
+    if (bucket.from < from) break;
+    sum->result = comm_reduce_begin(t->comm, t->gradients + bucket.from, bucket.count, NULL, sum->error);
+  }
+  if (sum->result == ALIBI_OK) sum->result = comm_progress(t->comm, sum->error);
+}
+
+/* Loss and gradient of this rank's part of the step's sequences; the gradient of what this rank owns is then that of all ranks.
+ * After the last forward pass nothing can fail on one rank alone: there they agree to go on. */
 static status accumulate(alibi_trainer *t, step_sums *sums, alibi_error *error)
 {
+  size_t rank = (size_t)comm_rank(t->comm), ranks = (size_t)comm_ranks(t->comm);
+  size_t from = t->sequences * rank / ranks, end = t->sequences * (rank + 1) / ranks, to;
+  bool has_any = from < end;
+  summing sum = {t, t->shards.bucket_count, ALIBI_OK, error};
+  backward_hooks hooks = {sum_from, &sum};
+  status result = ALIBI_OK;
   memset(t->gradients, 0, t->model->list.floats * sizeof *t->gradients);
-  for (size_t from = 0, to; from < t->sequences; from = to) {
-    to = t->sequences - from < t->micro_sequences ? t->sequences : from + t->micro_sequences;
-    status result = context_check_cancel(t->context, error);
-    if (result == ALIBI_OK) result = run_sequences(t, from, to, sums, error);
-    if (result != ALIBI_OK) return result;
+  for (; result == ALIBI_OK && from < end; from = to) {
+    to = end - from < t->micro_sequences ? end : from + t->micro_sequences;
+    result = forward(t, from, to, sums, error);
+    if (result == ALIBI_OK && to < end) sums->loss += model_backward(t->pass, t->targets, &t->gradient_pointers, NULL);
   }
-  return ALIBI_OK;
+  result = comm_agree(t->comm, result, error);
+  if (result != ALIBI_OK) return result;
+  if (has_any) sums->loss += model_backward(t->pass, t->targets, &t->gradient_pointers, ranks > 1 ? &hooks : NULL);
+  if (ranks > 1) sum_from(&sum, 0, 0);
+  return sum.result == ALIBI_OK ? comm_finish(t->comm, error) : sum.result;
 }
 
-static void update(alibi_trainer *t, double rate, double grad_scale)
+/* AdamW on the weights that this rank owns; what others own comes from them. */
+static status update(alibi_trainer *t, double rate, double grad_scale, alibi_error *error)
 {
   const alibi_train_options *o = &t->options;
   double steps = (double)(t->step + 1);
@@ -271,29 +311,59 @@ static void update(alibi_trainer *t, double rate, double grad_scale)
                   .correction1 = (float)(1 / (1 - pow(o->beta1, steps))),
                   .correction2 = (float)(1 / (1 - pow(o->beta2, steps))),
                   .grad_scale = (float)grad_scale};
-  for (size_t i = 0; i < t->model->list.count; i++) {
-    const parameter *p = &t->model->list.items[i];
-    s.decay = p->decay ? (float)(rate * o->weight_decay) : 0;
-    op_adamw(t->context, parameter_elements(p), &s, t->gradients + p->offset, t->model->values + p->offset,
-             t->moments + p->offset, t->variances + p->offset);
+  status result = ALIBI_OK;
+  for (size_t b = 0; b < t->shards.bucket_count; b++) {
+    shard_span bucket = shards_bucket(&t->shards, b), own = shards_own(&t->shards, b);
+    size_t place = shards_place(&t->shards, b);
+    for (size_t i = 0; i < t->model->list.count; i++) {
+      const parameter *p = &t->model->list.items[i];
+      shard_span part = shards_common(own, (shard_span){p->offset, parameter_elements(p)});
+      if (part.count == 0) continue;
+      size_t at = place + (part.from - own.from);
+      s.decay = p->decay ? (float)(rate * o->weight_decay) : 0;
+      op_adamw(t->context, part.count, &s, t->gradients + part.from, t->model->values + part.from, t->moments + at,
+               t->variances + at);
+    }
+    TRY(comm_gather_begin(t->comm, t->model->values + bucket.from, bucket.count, NULL, error));
+    TRY(comm_progress(t->comm, error));
   }
+  TRY(comm_finish(t->comm, error));
   model_pass_refresh(t->pass);
+done:
+  return result;
 }
 
-/* The parameter with a gradient that is no number, nearest to the output: backward comes from there. */
-static const char *first_broken(const alibi_trainer *t)
+/* Squares of the gradient that this rank owns. */
+static double own_squares(const alibi_trainer *t)
+{
+  double sum = 0;
+  for (size_t b = 0; b < t->shards.bucket_count; b++) {
+    shard_span own = shards_own(&t->shards, b);
+    sum += op_sum_squares(t->context, own.count, t->gradients + own.from);
+  }
+  return sum;
+}
+
+/* The parameter with a gradient that is no number, nearest to the output: backward comes from there.  -1: none. */
+static int64_t first_broken(const alibi_trainer *t)
 {
   for (size_t i = t->model->list.count; i-- > 0;) {
     const parameter *p = &t->model->list.items[i];
-    for (size_t e = 0; e < parameter_elements(p); e++)
-      if (!isfinite(t->gradients[p->offset + e])) return p->name;
+    for (size_t b = 0; b < t->shards.bucket_count; b++) {
+      shard_span part = shards_common(shards_own(&t->shards, b), (shard_span){p->offset, parameter_elements(p)});
+      for (size_t e = 0; e < part.count; e++)
+        if (!isfinite(t->gradients[part.from + e])) return (int64_t)i;
+    }
   }
-  return NULL;
+  return -1;
 }
 
 static status refuse_step(const alibi_trainer *t, double loss, double rate, alibi_error *error)
 {
-  const char *name = first_broken(t);
+  int64_t broken = first_broken(t);
+  status result = comm_largest(t->comm, &broken, error);
+  if (result != ALIBI_OK) return result;
+  const char *name = broken >= 0 ? t->model->list.items[broken].name : NULL;
   return fail(error, ALIBI_FAILED, "step %lld: the %s is not finite%s%s%s (learning rate %g; try a lower one)",
               (long long)t->step + 1, isfinite(loss) ? "gradient" : "loss", name ? ", first the gradient of '" : "",
               name ? name : "", name ? "'" : "", rate);
@@ -316,7 +386,7 @@ static void follow(double value, double weight, double *mean, double *variance)
 /* May this step be applied?  If so it becomes part of what the next ones are compared with. */
 static bool passes_guard(spike_guard *g, double limit, double loss, double norm)
 {
-  const int64_t FEWEST = 20, WINDOW = 100;
+  const int64_t FEWEST = 20, WINDOW = 50;
   if (limit > 0 && g->count >= FEWEST &&
       (is_above(loss, g->loss_mean, g->loss_variance, limit) || is_above(norm, g->norm_mean, g->norm_variance, limit)))
     return false;
@@ -327,34 +397,75 @@ static bool passes_guard(spike_guard *g, double limit, double loss, double norm)
   return true;
 }
 
+/* Before the first step: ranks that train on other tokens, or from another step, would go on without a word. */
+static status check_ranks(alibi_trainer *t, alibi_error *error)
+{
+  status result = ALIBI_OK;
+  uint64_t mine = (uint64_t)t->step * 0x9e3779b97f4a7c15u + t->model->list.floats;
+  if (comm_ranks(t->comm) == 1 || t->ranks_agree) return ALIBI_OK;
+  for (size_t i = 0; i < t->batches.source_count; i++)
+    mine = (mine ^ t->batches.sources[i].fingerprint) * 0x9e3779b97f4a7c15u + (uint64_t)(t->batches.shares[i] * 0x1p32);
+  for (size_t i = 0; i < train_option_fields().count; i++) {
+    char text[ALIBI_NAME_SIZE + 32];
+    field_get_text(&train_option_fields().fields[i], &t->options, text, sizeof text);
+    for (const char *at = text; *at; at++) mine = (mine ^ (unsigned char)*at) * 0x100000001b3u;
+  }
+  int64_t largest = (int64_t)(mine >> 2), smallest = -largest;
+  bool differs = false;
+  TRY(comm_largest(t->comm, &largest, error));
+  TRY(comm_largest(t->comm, &smallest, error));
+  differs = largest != -smallest;
+  if (differs)
+    result = fail(error, ALIBI_INVALID, "training on %d ranks: expected the same tokens, settings and step on all, found others",
+                  comm_ranks(t->comm));
+  TRY(comm_agree(t->comm, result, error));
+  t->ranks_agree = true;
+done:
+  return result;
+}
+
+/* A step that all ranks refuse together. */
+static status refuse(alibi_trainer *t, status result, alibi_error *error)
+{
+  return comm_agree(t->comm, result, error);
+}
+
 status alibi_trainer_step(alibi_trainer *t, alibi_train_report *report, alibi_error *error)
 {
   if (t->model->engines)
     return fail(error, ALIBI_INVALID,
                 "training step: expected no open session of the model (its weights are about to change)");
   model_unpack(t->model);
-  status result = enter_phase(t, phase_of(t), error);
+  status result = check_ranks(t, error);
   if (result != ALIBI_OK) return result;
+  if (!t->pass || t->phase != phase_of(t)) { /* on all ranks in the same step */
+    result = comm_agree(t->comm, enter_phase(t, phase_of(t), error), error);
+    if (result != ALIBI_OK) return result;
+  }
   step_sums sums = {0};
   double rate = train_rate(&t->options, t->step);
   result = accumulate(t, &sums, error);
   if (result != ALIBI_OK) return result;
-  if (sums.tokens == 0)
-    return fail(error, ALIBI_INVALID, "step %lld: expected a token that is predicted, found only the last ones of documents",
-                (long long)t->step + 1);
-  double tokens = (double)sums.tokens, loss = sums.loss / tokens;
-  double norm = sqrt(op_sum_squares(t->context, t->model->list.floats, t->gradients)) / tokens;
-  if (!isfinite(loss) || !isfinite(norm)) return refuse_step(t, loss, rate, error);
+  double all[] = {sums.loss, (double)sums.tokens, own_squares(t)};
+  result = comm_sum_doubles(t->comm, all, sizeof all / sizeof all[0], error);
+  if (result != ALIBI_OK) return result;
+  if (all[1] == 0)
+    return refuse(t, fail(error, ALIBI_INVALID,
+                          "step %lld: expected a token that is predicted, found only the last ones of documents",
+                          (long long)t->step + 1), error);
+  double tokens = all[1], loss = all[0] / tokens, norm = sqrt(all[2]) / tokens;
+  if (!isfinite(loss) || !isfinite(norm)) return refuse(t, refuse_step(t, loss, rate, error), error);
   double clip = t->options.clip > 0 && norm > t->options.clip ? t->options.clip / norm : 1;
   bool applied = passes_guard(&t->guard, t->options.spike_limit, loss, norm);
-  if (applied) update(t, rate, clip / tokens);
+  if (applied) result = update(t, rate, clip / tokens, error);
+  if (result != ALIBI_OK) return result;
   t->step++;
-  t->tokens_done += sums.tokens;
+  t->tokens_done += (int64_t)tokens;
   *report = (alibi_train_report){.step = t->step,
                                  .loss = loss,
                                  .rate = rate,
                                  .gradient_norm = norm,
-                                 .tokens = sums.tokens,
+                                 .tokens = (int64_t)tokens,
                                  .length = (int64_t)t->phase->length,
                                  .skipped = !applied};
   return ALIBI_OK;

@@ -4,7 +4,9 @@
 #define TRAIN_TRAINER_H
 
 #include "model/model.h"
+#include "comm/comm.h"
 #include "train/batches.h"
+#include "train/shards.h"
 #include "train/train_options.h"
 
 /* Running means and variances of the steps that were applied, for spike_limit. */
@@ -25,10 +27,13 @@ struct alibi_trainer {
   int64_t step;
   int64_t tokens_done;
   spike_guard guard;
-  float *moments, *variances; /* blocks as the model's values */
+  float *moments, *variances; /* of the weights that this rank owns (train/shards.h); of one rank: as the model's values */
+  comm *comm;  /* of the context; NULL: one rank */
+  shards shards;
+  bool ranks_agree; /* that they train the same thing */
   /* the step */
   const train_phase *phase;
-  size_t sequences, micro_sequences; /* of phase->length tokens: in a step, in memory at once */
+  size_t sequences, micro_sequences; /* of phase->length tokens: in a step of all ranks, in memory at once */
   float *gradients;
   model_parameters gradient_pointers;
   model_pass *pass;
@@ -36,7 +41,10 @@ struct alibi_trainer {
   pass_segment *segments;
 };
 
-/* sources are borrowed until the trainer is freed; shares as in batches_init.  from: NULL, or the model to go on from
+/* Where the context has other ranks, each makes a trainer of the same settings and tokens; a step computes a part of the sequences
+ * on each, and all have the same weights and reports after it.  Making one concerns no other rank.
+ *
+ * sources are borrowed until the trainer is freed; shares as in batches_init.  from: NULL, or the model to go on from
  * (alibi_trainer_new_from). */
 status trainer_new(alibi_context *context, const alibi_model *from, const alibi_model_config *config,
                    const alibi_train_options *options, const token_source *sources, const double *shares, size_t count,
@@ -45,7 +53,7 @@ status trainer_new(alibi_context *context, const alibi_model *from, const alibi_
 /* How a step is cut, and the bytes that training holds.  In the phase that needs most. */
 typedef struct train_plan {
   size_t sequences, micro_sequences; /* in the last phase: of train_length tokens in a step, so many in memory at once */
-  size_t weight_bytes;               /* weights, gradients, two moments */
+  size_t weight_bytes;               /* of a rank: weights, gradients, two moments, what other ranks send */
   size_t pass_bytes;                 /* activations and their gradients */
 } train_plan;
 
