@@ -1,78 +1,80 @@
-/* alibi train: one model on the user's texts, into a directory that eval and generate understand.
+/* alibi train: one model on the user's texts, or on ids made of them, into a directory that eval and generate understand.
  *
- * Nothing in the directory changes before the training is over, so a good model that lies there stays whole until
- * a new one replaces it.  An interrupted training is kept as it stands, unless that would cost such a model. */
+ * The model in the directory changes when the training is over, so a good one that lies there stays whole until a new one replaces
+ * it.  Meanwhile the training lives in DIR/checkpoints, and --resume goes on from there: what is read here is read from the newest
+ * checkpoint then, and options may only repeat it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "alibi/evaluate.h"
-#include "base/memory.h"
+#include "base/directory.h"
+#include "base/number.h"
 #include "base/system.h"
-#include "cli/command.h"
+#include "cli/config_file.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/run.h"
+#include "cli/terminal.h"
+#include "cli/train_command.h"
 #include "model/config.h"
-#include "train/dataset.h"
 #include "train/fine_tune.h"
 #include "train/option_sentence.h"
-#include "train/trainer.h"
 
-enum { CURVE_POINTS = 1000, TEST_TARGETS = 32768 };
+enum { TEST_TARGETS = 32768 };
 
 typedef struct own_options {
   int64_t vocabulary;
   double held_out;
-  bool dry_run;
+  bool dry_run, json, resume, overwrite, overfit;
 } own_options;
 
+#define AT(member) offsetof(own_options, member)
+
 static const field own_fields[] = {
-    {.name = "vocabulary",
-     .kind = FIELD_INTEGER,
-     .offset = offsetof(own_options, vocabulary),
-     .minimum = 256,
-     .maximum = 1000000,
-     .initial = 1024,
-     .help = "tokens of the BPE that is trained on the texts"},
-    {.name = "held_out",
-     .kind = FIELD_REAL,
-     .offset = offsetof(own_options, held_out),
-     .maximum = 0.9,
-     .initial = 0.05,
-     .help = "share at the end of each text that is only tested on"},
-    {.name = "dry_run",
-     .kind = FIELD_BOOLEAN,
-     .offset = offsetof(own_options, dry_run),
-     .maximum = 1,
-     .help = "print sizes and stop before the first step"},
+    {"vocabulary", FIELD_INTEGER, AT(vocabulary), 256, 1000000, 1024, NULL, NULL, "tokens of the BPE that is trained on the texts"},
+    {"held_out", FIELD_REAL, AT(held_out), 0, 0.9, 0.05, NULL, NULL, "share at the end of each text that is only tested on"},
+    {"resume", FIELD_BOOLEAN, AT(resume), 0, 1, 0, NULL, NULL,
+     "go on from the newest good checkpoint in DIR, or begin where there is none; settings come from there"},
+    {"overwrite", FIELD_BOOLEAN, AT(overwrite), 0, 1, 0, NULL, NULL, "begin anew where DIR holds an unfinished training"},
+    {"overfit", FIELD_BOOLEAN, AT(overfit), 0, 1, 0, NULL, NULL,
+     "train on the first batch alone, and fail unless its loss falls to a tenth: a check of settings"},
+    {"dry_run", FIELD_BOOLEAN, AT(dry_run), 0, 1, 0, NULL, NULL, "print sizes, memory and time, and stop before the training"},
+    {"json", FIELD_BOOLEAN, AT(json), 0, 1, 0, NULL, NULL, "with --dry-run: print JSON"},
 };
 
 static own_options own;
+static run_settings run_options;
 static model_options model_settings;
-static const char *out, *tokenizer_path, *valid_path, *from_path, *extend, *config_path;
+static const char *out, *tokenizer_path, *valid_path, *from_path, *extend, *config_path, *mix, *evaluate_lengths, *sample_prompt,
+    *write_config;
+static const command_line *current;
+static bool data_in_files; /* token ids, not texts */
 
 static const char *const hidden[] = {"vocabulary", "original_length", NULL};
 
 static void train_add_options(command_line *line)
 {
-  out = tokenizer_path = valid_path = from_path = extend = NULL;
+  tokenizer_path = out = valid_path = from_path = extend = mix = evaluate_lengths = sample_prompt = write_config = NULL;
   command_add_config(line, &config_path);
+  command_add_text(line, "write_config", "FILE", &write_config, "write all settings as such a file, before the training");
   command_add_text(line, "out", "DIR", &out, "where the model goes");
   command_add_text(line, "tokenizer", "FILE", &tokenizer_path,
                    "a tokenizer.json, or bytes; without it a BPE is trained on the texts");
   command_add_text(line, "valid", "LIST", &valid_path,
                    "test on these texts, between commas; without it the end of each TEXT is held out");
-  command_add_text(
-      line, "from", "DIR", &from_path,
-      "go on from the model there, with its tokenizer; only --train-length, the rotary base and --extend may "
-      "change it");
+  command_add_text(line, "mix", "LIST", &mix, "shares of several sources of token ids, such as 3,1; without it: by their sizes");
+  command_add_text(line, "from", "DIR", &from_path,
+                   "go on from the model there, with its tokenizer; only --train-length, the rotary base and --extend may change it");
   command_add_text(line, "extend", "NAME", &extend,
                    "with --from: an extension that becomes part of the model, such as ntk or yarn:factor=4");
+  command_add_text(line, "evaluate_lengths", "LIST", &evaluate_lengths,
+                   "tokens a window of evaluations during training; without it the training length");
+  command_add_text(line, "sample_prompt", "TEXT", &sample_prompt, "what samples go on from; without it a line's end");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(own_fields), &own, "");
   model_options_add(line, &model_settings, hidden);
+  command_add_group(line, "During training", run_setting_fields(), &run_options, "");
 }
 
 static bool is_used(const char *method)
@@ -80,27 +82,50 @@ static bool is_used(const char *method)
   return strcmp(method, model_settings.config.position) == 0;
 }
 
-/* What a training is and what became of it. */
-typedef struct training {
-  const command_line *line;
-  alibi_context *context;
-  dataset data;
-  alibi_model *from;    /* --from */
-  char *from_tokenizer; /* its path */
-  alibi_train_options options;
-  alibi_trainer *trainer;
-  int64_t steps, tokens; /* done */
-  double seconds;
-  double losses[CURVE_POINTS]; /* means of `stride` steps */
-  int64_t stride;
-  double recent;              /* running mean of the loss */
-  alibi_evaluate_result test; /* size 0: not tested */
-} training;
+/* ---- settings ---- */
+
+/* What decides the outcome: without that, where it goes and how it is watched. */
+static bool is_setting(const void *values, const char *name)
+{
+  static const char *const others[] = {"out",       "write_config", "threads", "quiet", "resume",
+                                       "overwrite", "dry_run",      "json",    NULL};
+  for (size_t i = 0; others[i]; i++)
+    if (strcmp(name, others[i]) == 0) return false;
+  if (strcmp(name, "vocabulary") == 0) return command_line_given(current, &own, name) || !(tokenizer_path || from_path || data_in_files);
+  if (strcmp(name, "held_out") == 0) return !valid_path && !data_in_files;
+  bool of_model = values == &model_settings.config;
+  for (size_t i = 0; i < position_method_count(); i++) {
+    if (values != model_settings.methods[i].bytes) continue;
+    if (!is_used(position_method_at(i)->name)) return false;
+    of_model = true;
+  }
+  return !of_model || !from_path || command_line_given(current, values, name);
+}
+
+/* May differ when a training goes on: they do not change what comes of it. */
+static const char *const free_names[] = {"out",
+                                         "write_config",
+                                         "threads",
+                                         "quiet",
+                                         "resume",
+                                         "overwrite",
+                                         "dry_run",
+                                         "json",
+                                         "checkpoint_every",
+                                         "checkpoint_minutes",
+                                         "keep_checkpoints",
+                                         "sample_every",
+                                         "sample_tokens",
+                                         "sample_temperature",
+                                         "sample_prompt",
+                                         "events",
+                                         NULL};
 
 static status check_line(const command_line *line, alibi_error *error)
 {
   if (line->operand_count == 0) return fail(error, ALIBI_INVALID, "train: expected at least one TEXT, found none");
   if (!out && !own.dry_run) return fail(error, ALIBI_INVALID, "train: --out DIR is missing");
+  if (own.json && !own.dry_run) return fail(error, ALIBI_INVALID, "--json: prints the plan: expected --dry-run beside it");
   if (tokenizer_path && command_line_given(line, &own, "vocabulary"))
     return fail(error, ALIBI_INVALID,
                 "--vocabulary is for a tokenizer that is trained, and --tokenizer names a finished one");
@@ -113,6 +138,10 @@ static status check_line(const command_line *line, alibi_error *error)
   if (from_path && command_line_given(line, &own, "vocabulary"))
     return fail(error, ALIBI_INVALID,
                 "--vocabulary: expected none beside --from, since the model has its own tokenizer");
+  if (run_options.patience && !run_options.evaluate_every)
+    return fail(error, ALIBI_INVALID, "--patience: counts evaluations: expected --evaluate-every beside it");
+  if (own.overfit && model_settings.train.order != ALIBI_ORDER_ONE_BATCH && command_line_given(line, &model_settings.train, "order"))
+    return fail(error, ALIBI_INVALID, "--overfit: trains on one batch: expected no other --order beside it");
   return ALIBI_OK;
 }
 
@@ -147,15 +176,13 @@ static status take_changes(const command_line *line, alibi_model_config *config,
   return ALIBI_OK;
 }
 
-/* The model of --from: its configuration with what the command line changes, and its tokenizer.  A trained model
- * bears a smaller rate than a new one. */
+/* The model of --from: its configuration with what the command line changes.  A trained model bears a smaller rate
+ * than a new one. */
 static status open_from(training *t, alibi_error *error)
 {
   static const double FINE_TUNING_RATE = 6e-4;
   status result;
   TRY(alibi_model_open(t->context, from_path, &t->from, error));
-  t->from_tokenizer = path_join(from_path, "tokenizer.json");
-  if (!t->from_tokenizer) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
   alibi_model_config config = *alibi_model_get_config(t->from);
   TRY(take_changes(t->line, &config, error));
   if (extend) TRY(model_config_set_extension(&config, "--extend", extend, error));
@@ -163,334 +190,482 @@ static status open_from(training *t, alibi_error *error)
   TRY(option_sentence(fine_tune_config(alibi_model_get_config(t->from), &config, error), config.position, error));
   model_settings.config = config;
   if (!command_line_given(t->line, &model_settings.train, "learning_rate"))
-    t->options.learning_rate = FINE_TUNING_RATE;
+    model_settings.train.learning_rate = FINE_TUNING_RATE;
 done:
   return result;
-}
-
-/* A directory that cannot be written is found before the training, not after it. */
-static status try_writing(alibi_error *error)
-{
-  replace_file probe = {0};
-  char *path = NULL;
-  status result;
-  TRY(directory_make(out, error));
-  path = path_join(out, "train.json");
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
-  TRY(replace_begin(path, &probe, error));
-done:
-  replace_abandon(&probe);
-  free(path);
-  return result;
-}
-
-static status read_texts(training *t, alibi_error *error)
-{
-  dataset_request request = {.texts = t->line->operands,
-                             .text_count = t->line->operand_count,
-                             .valid = valid_path,
-                             .held_out = own.held_out,
-                             .tokenizer = from_path ? t->from_tokenizer : tokenizer_path,
-                             .vocabulary = (uint32_t)own.vocabulary};
-  int item = progress_begin(request.tokenizer ? "reading the texts" : "training the tokenizer", 0, "bytes");
-  progress_update(item, 0, NULL);
-  status result = dataset_make(&request, &t->data, error);
-  progress_end(item, NULL);
-  if (result != ALIBI_OK) return result;
-  alibi_model_config *config = &model_settings.config;
-  int64_t vocabulary = alibi_tokenizer_vocabulary(t->data.tokenizer);
-  if (from_path && vocabulary != config->vocabulary)
-    return fail(error, ALIBI_BAD_INPUT,
-                "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRId64, t->from_tokenizer,
-                config->vocabulary, vocabulary);
-  config->vocabulary = vocabulary;
-  if (t->data.train_count < (size_t)config->train_length + 1)
-    return fail(error, ALIBI_BAD_INPUT,
-                "%s: expected at least %" PRId64
-                " tokens to train on, found %zu (a longer text, or a shorter --train-length)",
-                t->line->operand_count == 1 ? t->line->operands[0] : "the texts together",
-                config->train_length + 1, t->data.train_count);
-  if (!cli_quiet())
-    progress_note("%s tokenizer, %" PRId64 " tokens; %zu tokens (%.2f MB) to train on, %zu (%.2f MB) to test on",
-                  alibi_tokenizer_kind(t->data.tokenizer), config->vocabulary, t->data.train_count,
-                  (double)t->data.train_bytes * 1e-6, t->data.valid_count, (double)t->data.valid_bytes * 1e-6);
-  return ALIBI_OK;
-}
-
-static status print_plan(training *t, alibi_error *error)
-{
-  alibi_model *model;
-  status result = alibi_model_new(t->context, &model_settings.config, (uint64_t)t->options.seed, &model, error);
-  if (result != ALIBI_OK) return result;
-  train_plan plan = train_plan_of(model, &t->options);
-  size_t step_tokens = plan.sequences * (size_t)model->config.train_length;
-  double all = (double)step_tokens * (double)t->options.steps, mega = 1e-6;
-  printf("parameters        %" PRId64 "\n", alibi_model_parameter_count(model));
-  printf("vocabulary        %" PRId64 "\n", model->config.vocabulary);
-  printf("tokens            %zu to train on, %zu to test on\n", t->data.train_count, t->data.valid_count);
-  printf("tokens a step     %zu (%zu sequences of %" PRId64 ", %zu at once)\n", step_tokens, plan.sequences,
-         model->config.train_length, plan.micro_sequences);
-  printf("tokens in all     %.0f (%" PRId64 " steps; each token %.2f times)\n", all, t->options.steps,
-         all / (double)t->data.train_count);
-  printf("memory            %.1f MB for weights, gradients and moments, %.1f MB for activations\n",
-         (double)plan.weight_bytes * mega, (double)plan.pass_bytes * mega);
-  alibi_model_free(model);
-  return ALIBI_OK;
-}
-
-static void remember(training *t, const alibi_train_report *report)
-{
-  int64_t point = (report->step - 1) / t->stride, within = (report->step - 1) % t->stride;
-  t->losses[point] += (report->loss - t->losses[point]) / (double)(within + 1);
-  double weight = fmax(1.0 / (double)report->step, 0.02);
-  t->recent += weight * (report->loss - t->recent);
-  t->steps = report->step;
-  t->tokens += report->tokens;
-}
-
-static status run_steps(training *t, alibi_error *error)
-{
-  char what[ALIBI_NAME_SIZE + 16], text[256];
-  status result = ALIBI_OK;
-  int item = -1;
-  double began = system_seconds();
-  t->stride = (t->options.steps + CURVE_POINTS - 1) / CURVE_POINTS;
-  snprintf(what, sizeof what, "training %s", model_settings.config.position);
-  while (t->steps < t->options.steps) {
-    alibi_train_report report;
-    TRY(alibi_trainer_step(t->trainer, &report, error));
-    remember(t, &report);
-    if (item < 0) item = progress_begin(what, (double)(report.tokens * t->options.steps), "tokens");
-    snprintf(text, sizeof text, "step %" PRId64 ", loss %.3f", t->steps, t->recent);
-    progress_update(item, (double)t->tokens, text);
-  }
-done:
-  t->seconds = system_seconds() - began;
-  char time[32];
-  progress_format_time(t->seconds, time, sizeof time);
-  snprintf(text, sizeof text, "trained %s in %s (%" PRId64 " steps, loss %.3f)", model_settings.config.position,
-           time, t->steps, t->recent);
-  progress_end(item, result == ALIBI_OK ? text : NULL);
-  return result;
-}
-
-static json_node *losses_node(const training *t)
-{
-  json_node *node = node_new_object(), *steps = node_new_array(), *losses = node_new_array();
-  for (int64_t point = 0; point * t->stride < t->steps; point++) {
-    int64_t last = (point + 1) * t->stride;
-    node_append_integer(steps, last < t->steps ? last : t->steps);
-    node_append_number(losses, t->losses[point]);
-  }
-  node_set_integer(node, "mean_of_steps", t->stride);
-  node_set(node, "step", steps);
-  node_set(node, "loss", losses);
-  return node;
-}
-
-static json_node *test_node(const training *t)
-{
-  json_node *node = node_new_object();
-  node_set_text(node, "protocol", alibi_protocol_name(ALIBI_SLIDING));
-  node_set_integer(node, "window", t->test.window);
-  node_set_integer(node, "stride", t->test.stride);
-  node_set_integer(node, "tokens", t->test.tokens);
-  node_set_number(node, "perplexity", t->test.perplexity);
-  node_set_number(node, "standard_error", t->test.standard_error);
-  node_set_number(node, "bits_per_byte", t->test.bits_per_byte);
-  return node;
-}
-
-extern const command command_train;
-
-/* train.json: every setting, and what came of it. */
-static status write_record(const training *t, const char *folder, alibi_error *error)
-{
-  char *path = path_join(folder, "train.json"), *text = command_line_text(t->line, &command_train);
-  json_node *root = node_new_object(), *texts = node_new_array(), *settings = node_new_object();
-  alibi_model *model = alibi_trainer_model(t->trainer);
-  for (size_t i = 0; i < t->line->operand_count; i++) node_append_text(texts, t->line->operands[i]);
-  node_set_text(root, "alibi_version", alibi_version());
-  node_set_text(root, "command", text);
-  node_set(root, "texts", texts);
-  node_set_text(root, "valid", valid_path);
-  if (!valid_path) node_set_number(root, "held_out", own.held_out);
-  node_set_text(root, "from", from_path);
-  node_set_text(root, "tokenizer", alibi_tokenizer_kind(t->data.tokenizer));
-  node_set_integer(root, "train_bytes", (int64_t)t->data.train_bytes);
-  node_set_integer(root, "train_tokens", (int64_t)t->data.train_count);
-  node_set_integer(root, "valid_bytes", (int64_t)t->data.valid_bytes);
-  node_set_integer(root, "valid_tokens", (int64_t)t->data.valid_count);
-  node_set(root, "model", model_config_node(alibi_model_get_config(model)));
-  node_set_integer(root, "parameters", alibi_model_parameter_count(model));
-  node_set_fields(settings, train_option_fields(), &t->options);
-  node_set(root, "training", settings);
-  node_set_integer(root, "steps_done", t->steps);
-  node_set_boolean(root, "finished", t->steps == t->options.steps);
-  node_set_integer(root, "tokens_done", t->tokens);
-  node_set_number(root, "seconds", t->seconds);
-  node_set_number(root, "tokens_per_second", t->seconds > 0 ? (double)t->tokens / t->seconds : 0);
-  node_set_integer(root, "peak_memory_bytes", (int64_t)system_peak_memory());
-  node_set_integer(root, "threads", alibi_context_threads(t->context));
-  node_set_text(root, "instruction_set", alibi_context_isa(t->context));
-  node_set(root, "losses", losses_node(t));
-  if (t->test.size) node_set(root, "test", test_node(t));
-  else node_set_null(root, "test");
-  status result =
-      path ? node_write_file(root, path, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
-  node_free(root);
-  free(text);
-  free(path);
-  return result;
-}
-
-static status move_into_place(const char *folder, const char *name, alibi_error *error)
-{
-  char *from = path_join(folder, name), *to = path_join(out, name);
-  status result =
-      from && to ? file_move(from, to, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
-  free(to);
-  free(from);
-  return result;
-}
-
-/* All files are complete in a folder beside before the first of the old ones is replaced: a full disk costs
- * nothing. */
-static status write_model(training *t, alibi_error *error)
-{
-  static const char *const names[] = {"tokenizer.json", "model.safetensors", "config.json", "train.json"};
-  char *folder = path_join(out, ".new"), *path = folder ? path_join(folder, names[0]) : NULL;
-  status result;
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
-  TRY(directory_make(folder, error));
-  TRY(alibi_tokenizer_save(t->data.tokenizer, path, error));
-  TRY(alibi_model_save(alibi_trainer_model(t->trainer), folder, error));
-  TRY(write_record(t, folder, error));
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) TRY(move_into_place(folder, names[i], error));
-done:
-  for (size_t i = 0; folder && result != ALIBI_OK && i < sizeof names / sizeof names[0]; i++) {
-    char *left = path_join(folder, names[i]);
-    if (left) remove(left);
-    free(left);
-  }
-  if (folder) remove(folder);
-  free(path);
-  free(folder);
-  return result;
-}
-
-static status test_model(training *t, alibi_error *error)
-{
-  alibi_evaluate_options options;
-  alibi_evaluate_options_init(&options);
-  if (t->data.valid_count < 2) return ALIBI_OK;
-  int64_t most = (int64_t)t->data.valid_count - 1;
-  options.protocol = ALIBI_SLIDING;
-  options.window = model_settings.config.train_length < most ? model_settings.config.train_length : most;
-  options.max_targets = TEST_TARGETS;
-  int item = progress_begin("testing", 0, "tokens");
-  progress_update(item, 0, NULL);
-  status result = alibi_evaluate(alibi_trainer_model(t->trainer), t->data.valid, t->data.valid_count,
-                                 t->data.token_bytes, &options, &t->test, error);
-  progress_end(item, NULL);
-  if (result != ALIBI_OK) t->test.size = 0;
-  return result == ALIBI_OK ? write_record(t, out, error) : result;
-}
-
-/* Ctrl-C.  What was trained is kept, unless a model that lies there already would be lost for it. */
-static status keep_interrupted(training *t, alibi_error *error)
-{
-  char *config = path_join(out, "config.json");
-  bool holds_model = config && path_exists(config);
-  free(config);
-  if (t->steps == 0) return fail(error, ALIBI_CANCELLED, "interrupted before the first step; nothing was written");
-  if (holds_model)
-    return fail(error, ALIBI_CANCELLED,
-                "interrupted at step %" PRId64 " of %" PRId64 "; the model that was in %s before is still there",
-                t->steps, t->options.steps, out);
-  status result = write_model(t, error);
-  if (result != ALIBI_OK) return result;
-  return fail(error, ALIBI_CANCELLED,
-              "interrupted; %s holds the model as it stood at step %" PRId64 " of %" PRId64, out, t->steps,
-              t->options.steps);
-}
-
-static void print_result(const training *t)
-{
-  const alibi_model *model = alibi_trainer_model(t->trainer);
-  printf("%s: %s, %" PRId64 " parameters, %" PRId64 " steps, %.0f tokens/s\n", out, model_settings.config.position,
-         alibi_model_parameter_count(model), t->steps, (double)t->tokens / t->seconds);
-  if (!t->test.size) return;
-  printf("perplexity %.2f", t->test.perplexity);
-  if (!isnan(t->test.standard_error)) printf(" +- %.2f", t->test.standard_error);
-  printf(" (%.3f bits a byte) on %" PRId64 " held-out tokens, sliding windows of %" PRId64 "\n",
-         t->test.bits_per_byte, t->test.tokens, t->test.window);
 }
 
 /* Of the model and the training, together. */
 static status check_settings(const training *t, alibi_error *error)
 {
-  const alibi_model_config *config = &model_settings.config;
-  status result = alibi_model_config_check(config, error);
-  if (result == ALIBI_OK) result = train_check_batch(&t->options, config->train_length, error);
-  return option_sentence(result, config->position, error);
+  status result = alibi_model_config_check(&t->config, error);
+  if (result == ALIBI_OK) result = train_check_batch(&t->options, t->config.train_length, error);
+  return option_sentence(result, t->config.position, error);
 }
 
-static status make_trainer(training *t, alibi_error *error)
+static status read_lengths(training *t, alibi_error *error)
 {
-  const alibi_model_config *config = &model_settings.config;
-  if (!t->from)
-    return alibi_trainer_new(t->context, config, &t->options, t->data.train, t->data.train_count, &t->trainer,
-                             error);
-  return alibi_trainer_new_from(t->context, t->from, config, &t->options, t->data.train, t->data.train_count,
-                                &t->trainer, error);
+  const char *rest = evaluate_lengths, *item;
+  size_t size;
+  status result = ALIBI_OK;
+  t->task.lengths[0] = t->config.train_length;
+  t->task.length_count = evaluate_lengths ? 0 : 1;
+  if (evaluate_lengths) TRY(list_check("--evaluate-lengths", evaluate_lengths, error));
+  while (evaluate_lengths && list_next(&rest, &item, &size)) {
+    char text[LIST_ITEM_SIZE];
+    TRY(list_item("--evaluate-lengths", item, size, text, error));
+    if (t->task.length_count == RUN_LENGTHS)
+      RAISE(error, ALIBI_INVALID, "--evaluate-lengths: expected at most %d lengths, found more", RUN_LENGTHS);
+    int64_t *length = &t->task.lengths[t->task.length_count++];
+    if (!integer_read(text, length) || *length < 1 || *length > 1 << 24)
+      RAISE(error, ALIBI_INVALID, "--evaluate-lengths: expected lengths from 1 to %d with commas between them, found '%s'", 1 << 24, text);
+  }
+done:
+  return result;
+}
+
+/* going_on: the configuration of a checkpoint, or NULL. */
+static status read_settings(training *t, const alibi_model_config *going_on, alibi_error *error)
+{
+  status result;
+  TRY(check_line(t->line, error));
+  if (going_on) model_settings.config = *going_on;
+  else if (from_path) TRY(open_from(t, error));
+  else TRY(model_options_take_method(&model_settings, model_settings.config.position, error));
+  TRY(model_options_check(t->line, &model_settings, is_used, error));
+  if (own.overfit) model_settings.train.order = ALIBI_ORDER_ONE_BATCH;
+  t->config = model_settings.config;
+  t->options = model_settings.train;
+  TRY(check_settings(t, error));
+  TRY(read_lengths(t, error));
+done:
+  return result;
+}
+
+/* ---- going on ---- */
+
+typedef struct going_on {
+  char *path; /* of the checkpoint; NULL: the training begins */
+  checkpoint_about about;
+  int damaged; /* checkpoints that are not whole */
+  bool finished; /* DIR holds the model that would come of it */
+} going_on;
+
+static void on_damaged(void *user, const char *sentence)
+{
+  going_on *g = user;
+  g->damaged++;
+  progress_note("alibi: warning: %s; the checkpoint is passed over", sentence);
+}
+
+static status find_checkpoint(going_on *g, alibi_error *error)
+{
+  char *folder = run_checkpoints(out);
+  if (!folder) return fail(error, ALIBI_FAILED, "not enough memory for a path");
+  status result = checkpoint_newest(folder, on_damaged, g, &g->path, &g->about, error);
+  if (result == ALIBI_OK && !g->path && g->damaged)
+    result = fail(error, ALIBI_BAD_INPUT, "%s: expected a checkpoint that is whole, found none (--overwrite begins anew)", folder);
+  free(folder);
+  return result;
+}
+
+/* The settings of train.json, where that is of a training that came to its end. */
+static json_node *finished_settings(json_node **root)
+{
+  char *path = path_join(out, "train.json");
+  *root = NULL;
+  if (!path || !path_exists(path) || node_read_file(path, root, NULL) != ALIBI_OK) *root = NULL;
+  free(path);
+  bool tested = node_kind_of(node_get(*root, "test")) == NODE_OBJECT || node_integer(node_get(*root, "valid_tokens"), 0) < 2;
+  if (!node_boolean(node_get(*root, "finished"), false) || !tested) return NULL;
+  return (json_node *)node_get(*root, "settings");
+}
+
+static status go_on(command_line *line, going_on *g, alibi_error *error)
+{
+  json_node *root = NULL;
+  status result;
+  if (!out) return fail(error, ALIBI_INVALID, "--resume: expected --out DIR beside it");
+  if (own.overwrite) return fail(error, ALIBI_INVALID, "--resume goes on, --overwrite begins anew: give one of them");
+  TRY(find_checkpoint(g, error));
+  if (g->path) {
+    const json_node *settings = node_get(g->about.run, "settings");
+    if (!settings) RAISE(error, ALIBI_BAD_INPUT, "%s: expected the settings of `alibi train`, found none", g->path);
+    TRY(config_file_agree(line, settings, g->path, free_names, error));
+    goto done;
+  }
+  const json_node *settings = finished_settings(&root);
+  alibi_error unused = {0};
+  g->finished = settings && config_file_agree(line, settings, out, free_names, &unused) == ALIBI_OK;
+done:
+  node_free(root);
+  return result;
+}
+
+/* An unfinished training is not lost by a command that forgot --resume. */
+static status check_unfinished(alibi_error *error)
+{
+  char *folder = run_checkpoints(out);
+  status result = ALIBI_OK;
+  if (!folder) return fail(error, ALIBI_FAILED, "not enough memory for a path");
+  if (path_is_directory(folder) && !own.overwrite) {
+    directory_list list = {0};
+    result = directory_read(folder, &list, error);
+    for (size_t i = 0; i < list.count && result == ALIBI_OK; i++)
+      if (strncmp(list.names[i], "step-", 5) == 0)
+        result = fail(error, ALIBI_INVALID,
+                      "%s: expected no unfinished training, found %s: --resume goes on from there, --overwrite begins anew", folder,
+                      list.names[i]);
+    directory_list_free(&list);
+  }
+  free(folder);
+  return result;
+}
+
+/* ---- the directory ---- */
+
+/* One that cannot be written is found before the training, not after it. */
+static status try_writing(int *lock, alibi_error *error)
+{
+  replace_file probe = {0};
+  char *path = NULL, *lock_path = NULL;
+  status result;
+  TRY(directory_make(out, error));
+  path = path_join(out, "train.json");
+  lock_path = path_join(out, ".lock");
+  if (!path || !lock_path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+  TRY(file_lock(lock_path, out, lock, error));
+  TRY(replace_begin(path, &probe, error));
+done:
+  replace_abandon(&probe);
+  free(lock_path);
+  free(path);
+  return result;
+}
+
+static status save_settings(training *t, alibi_error *error)
+{
+  t->settings = config_file_node(t->line, is_setting);
+  return write_config ? node_write_file(t->settings, write_config, error) : ALIBI_OK;
+}
+
+/* ---- data ---- */
+
+static status check_data(const training *t, const char *tokenizer, alibi_error *error)
+{
+  const train_data *d = &t->data;
+  const char *name = t->line->operand_count == 1 ? t->line->operands[0] : "the texts together";
+  if (from_path && d->vocabulary != t->config.vocabulary)
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRId64,
+                tokenizer ? tokenizer : name, t->config.vocabulary, d->vocabulary);
+  if (d->train_count < (size_t)t->config.train_length + 1)
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: expected at least %" PRId64 " tokens to train on, found %zu (a longer text, or a shorter --train-length)", name,
+                t->config.train_length + 1, d->train_count);
+  if (d->train_count < (size_t)t->options.batch_tokens)
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: expected at least the %" PRId64 " tokens of one batch to train on, found %zu (a longer text, or a smaller "
+                "--batch-tokens)",
+                name, t->options.batch_tokens, d->train_count);
+  int64_t longest = 0;
+  for (size_t i = 0; i < t->task.length_count; i++)
+    if (t->task.lengths[i] > longest) longest = t->task.lengths[i];
+  if (run_options.evaluate_every && d->valid_count <= (size_t)longest)
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected more than %" PRId64 " tokens that are held out, for evaluations, found %zu", name,
+                longest, d->valid_count);
+  if (run_options.sample_every && !d->tokenizer)
+    return fail(error, ALIBI_INVALID, "--sample-every: expected --tokenizer beside it, since the data has none");
+  return ALIBI_OK;
+}
+
+/* folder: where the tokenizer lies, of the checkpoint or of the model of --from; NULL: as the options say. */
+static status read_data(training *t, const char *folder, alibi_error *error)
+{
+  char *found = folder ? path_join(folder, "tokenizer.json") : NULL;
+  const char *tokenizer = found && (from_path || path_exists(found)) ? found : tokenizer_path;
+  train_data_request request = {.paths = t->line->operands,
+                                .count = t->line->operand_count,
+                                .valid = valid_path,
+                                .tokenizer = tokenizer,
+                                .mix = mix,
+                                .held_out = own.held_out,
+                                .vocabulary = own.vocabulary,
+                                .has_vocabulary = command_line_given(t->line, &own, "vocabulary") && !from_path};
+  int item = -1;
+  status result;
+  TRY(train_data_kind(&request, &data_in_files, error));
+  if (data_in_files && command_line_given(t->line, &own, "held_out"))
+    RAISE(error, ALIBI_INVALID, "--held-out: is for texts: token ids have their held-out part beside them, or in --valid");
+  TRY(save_settings(t, error));
+  item = progress_begin(data_in_files ? "reading the data" : tokenizer ? "reading the texts" : "training the tokenizer", 0, "bytes");
+  progress_update(item, 0, NULL);
+  result = train_data_open(&request, &t->data, error);
+  progress_end(item, NULL);
+  if (result != ALIBI_OK) goto done;
+  if (!from_path) t->config.vocabulary = t->data.vocabulary;
+  TRY(check_data(t, tokenizer, error));
+  if (!cli_quiet())
+    progress_note("%s tokenizer, %" PRId64 " tokens; %zu tokens (%.2f MB) to train on, %zu (%.2f MB) to test on",
+                  t->data.tokenizer ? alibi_tokenizer_kind(t->data.tokenizer) : "no", t->config.vocabulary, t->data.train_count,
+                  (double)t->data.train_bytes * 1e-6, t->data.valid_count, (double)t->data.valid_bytes * 1e-6);
+done:
+  free(found);
+  return result;
+}
+
+/* ---- the training ---- */
+
+/* How the training shows itself: one line, redrawn, with as much as the terminal has columns for. */
+typedef struct display {
+  int item;
+  int64_t steps, tokens; /* in all */
+} display;
+
+static display shown;
+
+static void on_step(void *user, const training_step *s)
+{
+  display *d = user;
+  char parts[4][48], text[96] = "", what[ALIBI_NAME_SIZE + 16];
+  snprintf(what, sizeof what, "training %s", model_settings.config.position);
+  if (d->item < 0) {
+    d->tokens = s->tokens_done + s->tokens * (d->steps - s->step);
+    d->item = progress_begin(what, (double)d->tokens, "tokens");
+  }
+  snprintf(parts[0], sizeof parts[0], "step %" PRId64 ", loss %.3f", s->step, s->loss);
+  snprintf(parts[1], sizeof parts[1], ", norm %.3g", s->gradient_norm);
+  snprintf(parts[2], sizeof parts[2], ", rate %.3g", s->learning_rate);
+  snprintf(parts[3], sizeof parts[3], ", %.0f %% of peak", 100 * s->share_of_peak);
+  int room = terminal_is(stderr) ? terminal_columns(stderr, 80) - (int)strlen(what) - 40 : (int)sizeof text;
+  for (int i = 0, used = 0; i < 4 && !(i == 3 && isnan(s->share_of_peak)); i++) {
+    int size = (int)strlen(parts[i]);
+    if (i > 0 && (used + size > room || used + size >= (int)sizeof text)) break;
+    used += snprintf(text + used, sizeof text - (size_t)used, "%s", parts[i]);
+  }
+  progress_update(d->item, (double)s->tokens_done, text);
+}
+
+static void on_note(void *user, const char *sentence)
+{
+  (void)user;
+  if (!cli_quiet()) progress_note("%s", sentence);
+}
+
+static void on_warning(void *user, const char *sentence)
+{
+  (void)user;
+  progress_note("alibi: warning: %s", sentence);
+}
+
+static status make_trainer(training *t, const going_on *g, alibi_error *error)
+{
+  const train_data *d = &t->data;
+  if (g->path) {
+    status result = checkpoint_open(t->context, g->path, d->sources, d->shares, d->source_count, &t->trainer, error);
+    if (result == ALIBI_OK) result = run_state_read(g->about.run, g->path, &t->state, error);
+    if (result == ALIBI_OK && !cli_quiet())
+      progress_note("going on after step %" PRId64 " of %" PRId64 " (%s)", g->about.step, t->options.steps, g->path);
+    return result;
+  }
+  status result =
+      trainer_new(t->context, t->from, &t->config, &t->options, d->sources, d->shares, d->source_count, &t->trainer, error);
+  alibi_model_free(t->from);
+  t->from = NULL;
+  return result;
+}
+
+static status run(training *t, alibi_error *error)
+{
+  char text[256], time[32];
+  run_task *task = &t->task;
+  task->context = t->context;
+  task->folder = out;
+  task->settings = run_options;
+  task->prompt = sample_prompt;
+  task->tokenizer = t->data.tokenizer;
+  task->valid = t->data.valid;
+  task->valid_count = t->data.valid_count;
+  task->settings_record = t->settings;
+  shown = (display){.item = -1, .steps = t->options.steps};
+  task->watch = (run_watch){.step = on_step, .note = on_note, .warn = on_warning, .user = &shown};
+  status result = training_run(t->trainer, task, &t->state, error);
+  progress_format_time(t->state.seconds, time, sizeof time);
+  snprintf(text, sizeof text, "trained %s in %s (%" PRId64 " steps, loss %.3f)", model_settings.config.position, time,
+           t->state.steps, t->state.recent);
+  progress_end(shown.item, result == ALIBI_OK ? text : NULL);
+  return result;
+}
+
+/* With --patience the best model is the result. */
+static status take_best(training *t, alibi_error *error)
+{
+  if (!t->state.has_best || t->state.best_step == t->state.steps) return ALIBI_OK;
+  char *path = path_join(out, "best");
+  status result = path ? alibi_model_open(t->context, path, &t->best, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
+  free(path);
+  return result;
+}
+
+static status test_model(training *t, alibi_error *error)
+{
+  const train_data *d = &t->data;
+  alibi_evaluate_options options;
+  alibi_evaluate_options_init(&options);
+  if (d->valid_count < 2) return ALIBI_OK;
+  int64_t most = (int64_t)d->valid_count - 1;
+  options.protocol = ALIBI_SLIDING;
+  options.window = t->config.train_length < most ? t->config.train_length : most;
+  options.max_targets = TEST_TARGETS;
+  int item = progress_begin("testing", 0, "tokens");
+  progress_update(item, 0, NULL);
+  status result =
+      alibi_evaluate(training_model(t), d->valid, d->valid_count, d->token_bytes, &options, &t->test, error);
+  progress_end(item, NULL);
+  if (result != ALIBI_OK) t->test.size = 0;
+  return result == ALIBI_OK ? train_write_record(t, error) : result;
+}
+
+/* Does DIR hold a model that an interruption must not replace?  One of an unfinished training is not. */
+static bool holds_model(void)
+{
+  char *config = path_join(out, "config.json"), *record = path_join(out, "train.json");
+  json_node *root = NULL;
+  bool holds = config && path_exists(config);
+  if (holds && record && path_exists(record) && node_read_file(record, &root, NULL) == ALIBI_OK)
+    holds = node_boolean(node_get(root, "finished"), true);
+  node_free(root);
+  free(record);
+  free(config);
+  return holds;
+}
+
+/* Ctrl-C.  The checkpoint is saved by now; where no other model would be lost for it, DIR gets the model as it stands too. */
+static status keep_interrupted(training *t, alibi_error *error)
+{
+  const run_state *s = &t->state;
+  const char *how = s->saved == s->steps ? "; --resume goes on with the training" : "";
+  if (s->steps == 0) return fail(error, ALIBI_CANCELLED, "interrupted before the first step; nothing was written");
+  if (holds_model())
+    return fail(error, ALIBI_CANCELLED,
+                "interrupted at step %" PRId64 " of %" PRId64 "; the model that was in %s before is still there%s", s->steps,
+                t->options.steps, out, how);
+  status result = train_write_model(t, error);
+  if (result != ALIBI_OK) return result;
+  return fail(error, ALIBI_CANCELLED, "interrupted; %s holds the model as it stood at step %" PRId64 " of %" PRId64 "%s", out,
+              s->steps, t->options.steps, how);
+}
+
+static void print_result(const training *t)
+{
+  const alibi_model *model = training_model(t);
+  const run_state *s = &t->state;
+  printf("%s: %s, %" PRId64 " parameters, %" PRId64 " steps, %.0f tokens/s\n", out, t->config.position,
+         alibi_model_parameter_count(model), s->steps, s->seconds > 0 ? (double)s->tokens / s->seconds : 0);
+  if (t->best) printf("the best model, after step %" PRId64 "\n", s->best_step);
+  if (!t->test.size) return;
+  printf("perplexity %.2f", t->test.perplexity);
+  if (!isnan(t->test.standard_error)) printf(" +- %.2f", t->test.standard_error);
+  if (!isnan(t->test.bits_per_byte)) printf(" (%.3f bits a byte)", t->test.bits_per_byte);
+  printf(" on %" PRId64 " held-out tokens, sliding windows of %" PRId64 "\n", t->test.tokens, t->test.window);
+}
+
+/* The finished model is in place: what was for going on, and the copy of the best, go. */
+static void tidy(training *t)
+{
+  char *folder = run_checkpoints(out), *best = path_join(out, "best");
+  if (folder && path_is_directory(folder)) {
+    checkpoint_prune(folder, 0, NULL);
+    directory_remove(folder, NULL);
+  }
+  if (best && t->state.has_best) directory_remove(best, NULL);
+  free(best);
+  free(folder);
+}
+
+static status judge_overfit(const training *t, alibi_error *error)
+{
+  const run_state *s = &t->state;
+  double last = s->losses[(s->steps - 1) / s->stride];
+  if (!own.overfit || last <= 0.1 * s->first_loss) return ALIBI_OK;
+  return fail(error, ALIBI_FAILED,
+              "--overfit: expected the loss of one batch to fall to a tenth, found %.3f at the start and %.3f after %" PRId64
+              " steps: more steps, another --learning-rate, or something is wrong",
+              s->first_loss, last, s->steps);
+}
+
+static status finish(training *t, alibi_error *error)
+{
+  status result;
+  TRY(take_best(t, error));
+  TRY(train_write_model(t, error));
+  result = test_model(t, error);
+  if (result == ALIBI_CANCELLED)
+    result = fail(error, ALIBI_CANCELLED, "interrupted while testing; the trained model is in %s", out);
+  if (result != ALIBI_OK) goto done;
+  tidy(t);
+  print_result(t);
+  TRY(judge_overfit(t, error));
+done:
+  return result;
+}
+
+static void free_training(training *t, going_on *g)
+{
+  alibi_trainer_free(t->trainer);
+  alibi_model_free(t->best);
+  alibi_model_free(t->from);
+  train_data_close(&t->data);
+  node_free(t->settings);
+  checkpoint_about_free(&g->about);
+  free(g->path);
+  cli_context_free(t->context);
 }
 
 static status train_run(command_line *line, alibi_error *error)
 {
   static training t;
+  going_on g = {0};
+  int lock = -1;
   status result;
-  t = (training){.line = line, .options = model_settings.train};
-  TRY(check_line(line, error));
+  t = (training){.line = current = line};
   TRY(cli_context(&t.context, error));
-  if (from_path) TRY(open_from(&t, error));
-  else TRY(model_options_take_method(&model_settings, model_settings.config.position, error));
-  TRY(model_options_check(line, &model_settings, is_used, error));
-  TRY(check_settings(&t, error));
-  if (!own.dry_run) TRY(try_writing(error));
-  TRY(read_texts(&t, error));
-  if (own.dry_run) {
-    TRY(print_plan(&t, error));
+  if (own.resume) TRY(go_on(line, &g, error));
+  if (g.finished) {
+    printf("%s: finished already\n", out);
     goto done;
   }
-  TRY(make_trainer(&t, error));
-  result = run_steps(&t, error);
+  TRY(read_settings(&t, g.path ? &g.about.config : NULL, error));
+  t.out = out, t.from_path = from_path, t.valid_path = valid_path, t.held_out = own.held_out;
+  if (!own.dry_run) {
+    TRY(try_writing(&lock, error));
+    if (!own.resume) TRY(check_unfinished(error));
+  }
+  TRY(read_data(&t, g.path ? g.path : from_path, error));
+  if (own.dry_run) {
+    TRY(train_plan_print(&t, own.json, error));
+    goto done;
+  }
+  TRY(train_plan_check(&t, error));
+  TRY(make_trainer(&t, &g, error));
+  result = run(&t, error);
   if (result == ALIBI_CANCELLED) result = keep_interrupted(&t, error);
-  if (result != ALIBI_OK) goto done;
-  TRY(write_model(&t, error));
-  result = test_model(&t, error);
-  if (result == ALIBI_CANCELLED)
-    result = fail(error, ALIBI_CANCELLED, "interrupted while testing; the trained model is in %s", out);
-  if (result != ALIBI_OK) goto done;
-  print_result(&t);
+  if (result == ALIBI_OK) result = finish(&t, error);
 done:
-  alibi_trainer_free(t.trainer);
-  alibi_model_free(t.from);
-  free(t.from_tokenizer);
-  dataset_free(&t.data);
-  cli_context_free(t.context);
+  free_training(&t, &g);
+  file_unlock(lock);
   return result;
 }
 
 const command command_train = {
     .name = "train",
     .summary = "Train one model on texts.",
-    .operands = "TEXT...",
-    .details = "DIR then holds config.json, model.safetensors, tokenizer.json, and train.json with every\n"
-               "setting, the losses and the perplexity of the held-out text.  It changes only when the\n"
-               "training is over.  Ctrl-C keeps the model as it stands, unless DIR holds one already.\n\n"
-               "--from trains a finished model further, for example at a longer --train-length; its peak learning "
-               "rate is "
+    .operands = "TEXT|DATA...",
+    .details = "TEXT is plain text; DATA a folder of `alibi data build`, or token ids of llm.c or nanoGPT.\n\n"
+               "DIR then holds config.json, model.safetensors, tokenizer.json, log.jsonl with a line a step, and train.json with "
+               "every setting, the losses and the perplexity of the held-out text.  The model changes only when the training is "
+               "over.  Until then DIR/checkpoints holds the last states: Ctrl-C saves one, and after that, or after a crash, "
+               "--resume goes on, to the same bits.\n\n"
+               "--from trains a finished model further, for example at a longer --train-length; its peak learning rate is "
                "then 0.0006 unless --learning-rate says another.",
     .options = train_add_options,
     .run = train_run,

@@ -211,6 +211,99 @@ done:
   return result;
 }
 
+/* ---- agreeing with a record ---- */
+
+static bool is_listed(const char *const *names, const char *name)
+{
+  for (; *names; names++)
+    if (strcmp(*names, name) == 0) return true;
+  return false;
+}
+
+/* The value of one option as config_file_node writes it; *text malloc'd, NULL where it writes none. */
+static char *value_text(const json_node *value)
+{
+  return value ? node_kind_of(value) == NODE_BOOLEAN ? strdup(node_boolean(value, false) ? "true" : "false") : joined_text(value) : NULL;
+}
+
+static status agree(const char *option, const json_node *record, const json_node *typed, const char *what, alibi_error *error)
+{
+  const char *key;
+  const json_node *value = node_member(typed, 0, &key);
+  char *expected = value_text(node_get(record, key)), *found = value_text(value);
+  status result = ALIBI_OK;
+  if (!expected)
+    result = fail(error, ALIBI_INVALID, "%s: expected none, as in %s", option, what);
+  else if (!found || strcmp(expected, found) != 0)
+    result = fail(error, ALIBI_INVALID, "%s: expected %.200s, as in %s, found %.200s", option, expected, what, found ? found : "nothing");
+  free(found);
+  free(expected);
+  return result;
+}
+
+static void write_field(json_node *node, const char *key, const field *f, const void *values);
+
+static status agree_options(const command_line *line, const json_node *record, const char *what, const char *const *free_names,
+                            alibi_error *error)
+{
+  char option[KEY_SIZE], key[KEY_SIZE];
+  status result = ALIBI_OK;
+  for (size_t g = 0; result == ALIBI_OK && g < line->group_count; g++)
+    for (size_t i = 0; result == ALIBI_OK && i < line->groups[g].table.count; i++) {
+      const option_group *group = &line->groups[g];
+      const field *f = &group->table.fields[i];
+      if (is_listed(free_names, f->name) || !command_line_given(line, group->values, f->name)) continue;
+      json_node *typed = node_new_object();
+      field_option(group->prefix, f->name, option, sizeof option);
+      key_of_option(option, key);
+      write_field(typed, key, f, group->values);
+      result = agree(option, record, typed, what, error);
+      node_free(typed);
+    }
+  for (size_t i = 0; result == ALIBI_OK && i < line->text_count; i++) {
+    const text_option *t = &line->texts[i];
+    if (strcmp(t->name, CONFIG) == 0 || is_listed(free_names, t->name) || !command_line_given(line, t->value, t->name)) continue;
+    json_node *typed = node_new_object();
+    field_option("", t->name, option, sizeof option);
+    key_of_option(option, key);
+    node_set_text(typed, key, *t->value);
+    result = agree(option, record, typed, what, error);
+    node_free(typed);
+  }
+  return result;
+}
+
+static status agree_operands(const command_line *line, const json_node *record, const char *what, alibi_error *error)
+{
+  const json_node *list = node_get(record, TEXTS);
+  bool same = line->operand_count == node_count(list);
+  for (size_t i = 0; same && i < line->operand_count; i++)
+    same = strcmp(line->operands[i], node_text(node_at(list, i), "")) == 0;
+  if (same || line->operand_count == 0) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID, "texts: expected %s%.200s%s, as in %s, found %.200s%s", node_count(list) > 1 ? "those from " : "",
+              node_text(node_at(list, 0), "none"), node_count(list) > 1 ? " on" : "", what, line->operands[0],
+              line->operand_count > 1 ? " and others" : "");
+}
+
+status config_file_agree(command_line *line, const json_node *record, const char *what, const char *const *free_names,
+                         alibi_error *error)
+{
+  size_t typed = line->given_count;
+  status result;
+  TRY(agree_options(line, record, what, free_names, error));
+  TRY(agree_operands(line, record, what, error));
+  for (size_t i = 0; i < node_count(record); i++) {
+    const char *key;
+    const json_node *value = node_member(record, i, &key);
+    if (strcmp(key, TEXTS) == 0) TRY(set_operands(line, what, value, error));
+    else TRY(take_key(line, typed, what, key, value, error));
+  }
+done:
+  return result;
+}
+
+/* ---- writing ---- */
+
 static void write_field(json_node *node, const char *key, const field *f, const void *values)
 {
   char text[1024];
@@ -233,7 +326,10 @@ json_node *config_file_node(const command_line *line, bool (*wanted)(const void 
   char option[KEY_SIZE], key[KEY_SIZE];
   for (size_t i = 0; i < line->text_count; i++) {
     const text_option *t = &line->texts[i];
-    if (*t->value && strcmp(t->name, CONFIG) != 0 && wanted(t->value, t->name)) node_set_text(node, t->name, *t->value);
+    if (!*t->value || strcmp(t->name, CONFIG) == 0 || !wanted(t->value, t->name)) continue;
+    field_option("", t->name, option, sizeof option);
+    key_of_option(option, key);
+    node_set_text(node, key, *t->value);
   }
   for (size_t g = 0; g < line->group_count; g++)
     for (size_t i = 0; i < line->groups[g].table.count; i++) {
