@@ -288,6 +288,19 @@ double KERNEL(sum_squares)(size_t n, const float *x)
   return total;
 }
 
+void KERNEL(drop)(size_t n, const dropout_row *row, const float *x, float *y, bool accumulate)
+{
+  vu lanes = (vu)vi_lanes();
+  for (size_t i = 0; i < n; i += LANES, lanes += (uint32_t)LANES) {
+    size_t w = part(n, i);
+    vu bits;
+    DROPOUT_BITS(bits, row, lanes);
+    vi kept = (vi)(bits >> 8) >= vi_splat((int32_t)row->threshold);
+    vf value = vf_and(kept, vf_load_part(x + i, w) * row->scale);
+    vf_store_part(y + i, accumulate ? vf_load_part(y + i, w) + value : value, w);
+  }
+}
+
 /* A head as wide as a vector turns in one piece: parts of a vector would wait for each other's stores. */
 static void rotate_vector(const float *cosine, const float *sine, bool inverse, float *x)
 {

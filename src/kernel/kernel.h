@@ -127,6 +127,23 @@ typedef enum activation_kind {
   ACTIVATION_SWIGLU /* silu(gate) * value (Shazeer 2020): activation_gate, activation_gate_backward */
 } activation_kind;
 
+/* Which channels of a row are dropped: a function of the key and the channel, the same in every table. */
+typedef struct dropout_row {
+  uint32_t key[2];    /* random, of the row */
+  uint32_t threshold; /* dropped are channels whose 24 random bits are below it: 2^24 times the rate */
+  float scale;        /* of the others */
+} dropout_row;
+
+/* 32 random bits of a channel: two rounds of a mixer with low bias (multiplications and shifts as in C. Wellons' lowbias32),
+ * a key before each.  `number` is an unsigned integer or a vector of them. */
+#define DROPOUT_BITS(number, row, channel)                                                                          \
+  do {                                                                                                              \
+    (number) = ((channel) + (row)->key[0]) * 0x9e3779b1u;                                                           \
+    (number) = ((number) ^ ((number) >> 16)) * 0x7feb352du ^ (row)->key[1];                                         \
+    (number) = ((number) ^ ((number) >> 15)) * 0x846ca68bu;                                                         \
+    (number) = (number) ^ ((number) >> 16);                                                                         \
+  } while (0)
+
 typedef struct adamw_step {
   float rate;           /* learning rate of this step */
   float decay;          /* rate * weight decay, 0 for vectors */
@@ -202,6 +219,8 @@ typedef struct kernel_table {
   void (*add_scaled)(size_t n, float scale, const float *x, float *y); /* y += scale x */
   void (*scale)(size_t n, float scale, float *y);                  /* y *= scale */
   double (*sum_squares)(size_t n, const float *x);
+  /* y (+)= x scale, or 0 where dropped; y may be x. */
+  void (*drop)(size_t n, const dropout_row *row, const float *x, float *y, bool accumulate);
 
   /* Rotates pairs (p, p + half) by the angles whose cos and sin are given [half]; inverse: by minus the angles. */
   void (*rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);

@@ -161,6 +161,16 @@ double sum_squares_reference(size_t n, const float *x)
   return sum;
 }
 
+void drop_reference(size_t n, const dropout_row *row, const float *x, float *y, bool accumulate)
+{
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits;
+    DROPOUT_BITS(bits, row, (uint32_t)i);
+    double value = bits >> 8 < row->threshold ? 0 : (double)x[i] * row->scale;
+    y[i] = (float)(accumulate ? y[i] + value : value);
+  }
+}
+
 void rotate_reference(size_t half, const float *cosine, const float *sine, bool inverse, float *x)
 {
   for (size_t p = 0; p < half; p++) {

@@ -46,6 +46,7 @@ void KERNEL(add)(size_t n, const float *x, float *y);
 void KERNEL(add_scaled)(size_t n, float scale, const float *x, float *y);
 void KERNEL(scale)(size_t n, float scale, float *y);
 double KERNEL(sum_squares)(size_t n, const float *x);
+void KERNEL(drop)(size_t n, const dropout_row *row, const float *x, float *y, bool accumulate);
 void KERNEL(rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
 void KERNEL(rotate_adjacent)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
 void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss, float *d);
@@ -73,7 +74,7 @@ extern const kernel_table KERNEL(kernel_table);
     .activation_forward = KERNEL(activation_forward), .activation_backward = KERNEL(activation_backward),   \
     .activation_gate = KERNEL(activation_gate), .activation_gate_backward = KERNEL(activation_gate_backward), \
     .exp = KERNEL(exp), .add = KERNEL(add), .add_scaled = KERNEL(add_scaled), .scale = KERNEL(scale),       \
-    .sum_squares = KERNEL(sum_squares), .rotate = KERNEL(rotate),                                           \
+    .sum_squares = KERNEL(sum_squares), .drop = KERNEL(drop), .rotate = KERNEL(rotate),                                           \
     .rotate_adjacent = KERNEL(rotate_adjacent), .cross_entropy = KERNEL(cross_entropy),                     \
     .adamw = KERNEL(adamw)                                                                                   \
   }

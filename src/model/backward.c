@@ -37,16 +37,26 @@ static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *
   return total;
 }
 
+/* The gradient of what a part added to the residual stream. */
+static const float *gradient_of_added(model_pass *p, const walk_shape *s, size_t layer, dropout_place place)
+{
+  if (!walk_drops(p)) return p->dx;
+  op_dropout d = walk_dropout(p, layer, place, 0);
+  op_drop(p->model->context, &d, s->rows, s->width, p->dx, p->dhidden, false); /* done with since the loss */
+  return p->dhidden;
+}
+
 static void feed_forward_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
                                   block_parameters *g)
 {
   alibi_context *context = p->model->context;
   block_weights weights = model_block_weights(p->model, layer);
+  const float *dadded = gradient_of_added(p, s, layer, DROP_FEED_FORWARD);
   float *dactivated = p->dforward + (s->inner - s->forward); /* with gates in the place of the values */
-  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.output, p->dx, s->width, dactivated, s->inner, NULL,
+  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.output, dadded, s->width, dactivated, s->inner, NULL,
                      NULL);
   op_activation_backward(context, s->activation, s->rows, s->forward, b->inner, p->dforward, p->activated);
-  op_linear_backward(context, &p->work, s->rows, p->activated, s->forward, &weights.output, p->dx, s->width, NULL, 0,
+  op_linear_backward(context, &p->work, s->rows, p->activated, s->forward, &weights.output, dadded, s->width, NULL, 0,
                      g->feed_forward_output_weight, g->feed_forward_output_bias);
   op_linear_backward(context, &p->work, s->rows, b->normed2, s->width, &weights.input, p->dforward, s->inner, p->dnormed,
                      s->width, g->input_weight, g->input_bias);
@@ -96,8 +106,8 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
   const position_plan_grad *own = &p->position_grad;
   size_t first_head = walk_set(plan, layer) * s->heads;
   block_weights weights = model_block_weights(p->model, layer);
-  op_linear_backward(context, &p->work, s->rows, b->attended, s->attended, &weights.attention_output, p->dx,
-                     s->width, p->dattended, s->attended, g->output_weight, g->output_bias);
+  op_linear_backward(context, &p->work, s->rows, b->attended, s->attended, &weights.attention_output,
+                     gradient_of_added(p, s, layer, DROP_ATTENTION), s->width, p->dattended, s->attended, g->output_weight, g->output_bias);
   op_attention a = walk_attention(p, s, layer, b);
   a.overwrites = true;
   a.dout = (op_heads){p->dattended, s->attended, s->head_size};
@@ -161,6 +171,10 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
     feed_forward_backward(p, &s, layer, &p->blocks[layer], &grads->blocks[layer]);
     attention_backward(p, &s, layer, &p->blocks[layer], grads);
     final = tell(hooks, grads, grads->blocks[layer].attention_norm_gain, final);
+  }
+  if (walk_drops(p)) {
+    op_dropout d = walk_dropout(p, 0, DROP_EMBEDDING, 0);
+    op_drop(context, &d, s.rows, s.width, p->dx, p->dx, false);
   }
   op_embedding_backward(context, s.rows, s.width, p->tokens, p->positions, plan->embedding_scale, p->dx,
                         grads->embedding, own->embedding);

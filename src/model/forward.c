@@ -24,6 +24,13 @@ walk_shape walk_shape_of(const model_pass *p)
                       .activation = model_config_activation(c)};
 }
 
+op_dropout walk_dropout(const model_pass *p, size_t layer, dropout_place place, size_t row)
+{
+  const pass_dropout *d = &p->dropout;
+  uint64_t places = (uint64_t)p->model->config.layers * DROP_PLACES;
+  return (op_dropout){d->rate, d->seed, d->step * places + layer * DROP_PLACES + place, d->first_row + row};
+}
+
 op_attention walk_attention(const model_pass *p, const walk_shape *s, size_t layer, const block_activations *b)
 {
   const position_plan *plan = &p->position.plan;
@@ -198,6 +205,22 @@ static status attend(model_pass *p, const walk_shape *s, size_t layer, block_act
   return p->drops ? watch(p, s, layer, b, error) : ALIBI_OK;
 }
 
+/* out [rows, C] = residual + x w^T + bias; the latter dropped out.  Rows r0 .. r0 + rows - 1. */
+static void add_to_residual(model_pass *p, const walk_shape *s, size_t layer, dropout_place place, size_t r0, size_t rows,
+                            const float *residual, const float *x, const matrix *w, const float *bias, float *out)
+{
+  alibi_context *context = p->model->context;
+  float *added = p->hidden + r0 * s->width; /* not needed before the end */
+  op_copy(context, rows * s->width, residual, out);
+  if (!walk_drops(p)) {
+    op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, out, s->width, true);
+    return;
+  }
+  op_dropout d = walk_dropout(p, layer, place, r0);
+  op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, added, s->width, false);
+  op_drop(context, &d, rows, s->width, added, out, true);
+}
+
 /* What follows attention, for rows r0 .. r0 + rows - 1. */
 static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out,
                         size_t r0, size_t rows)
@@ -205,18 +228,16 @@ static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_
   alibi_context *context = p->model->context;
   const block_parameters *w = &p->model->parameters.blocks[layer];
   block_weights weights = model_block_weights(p->model, layer);
-  size_t c0 = r0 * s->width, f0 = r0 * s->forward, i0 = r0 * s->inner, n = rows * s->width;
-  op_copy(context, n, b->x + c0, b->middle + c0);
-  op_linear_forward(context, &p->work, rows, b->attended + r0 * s->attended, s->attended,
-                    &weights.attention_output, w->output_bias, b->middle + c0, s->width, true);
+  size_t c0 = r0 * s->width, f0 = r0 * s->forward, i0 = r0 * s->inner;
+  add_to_residual(p, s, layer, DROP_ATTENTION, r0, rows, b->x + c0, b->attended + r0 * s->attended,
+                  &weights.attention_output, w->output_bias, b->middle + c0);
   op_norm_forward(context, s->norm, rows, 1, s->width, b->middle + c0, s->width, w->feed_forward_norm_gain,
                   w->feed_forward_norm_shift, b->normed2 + c0, s->width, b->mean2 + r0, b->rstd2 + r0);
   op_linear_forward(context, &p->work, rows, b->normed2 + c0, s->width, &weights.input, w->input_bias,
                     b->inner + i0, s->inner, false);
   op_activation_forward(context, s->activation, rows, s->forward, b->inner + i0, p->activated + f0);
-  op_copy(context, n, b->middle + c0, out + c0);
-  op_linear_forward(context, &p->work, rows, p->activated + f0, s->forward, &weights.output,
-                    w->feed_forward_output_bias, out + c0, s->width, true);
+  add_to_residual(p, s, layer, DROP_FEED_FORWARD, r0, rows, b->middle + c0, p->activated + f0, &weights.output,
+                  w->feed_forward_output_bias, out + c0);
 }
 
 /* out = x of the next block; may be b->x. */
@@ -287,6 +308,10 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
   size_t layers = (size_t)p->model->config.layers;
   op_embedding_forward(p->model->context, s.rows, s.width, tokens, p->positions, plan->embedding_scale,
                        w->embedding, plan->embedding, p->blocks[0].x);
+  if (walk_drops(p)) {
+    op_dropout d = walk_dropout(p, 0, DROP_EMBEDDING, 0);
+    op_drop(p->model->context, &d, s.rows, s.width, p->blocks[0].x, p->blocks[0].x, false);
+  }
   for (size_t layer = 0; layer < layers; layer++) {
     bool last = layer + 1 == layers;
     block_activations *b = &p->blocks[p->shape.keep ? layer : 0];

@@ -90,10 +90,12 @@ typedef struct position_tails {
   float *largest_factors; /* [sets, H] */
 } position_tails;
 
-/* Numbers of a forward for backward that are 0 by chance, the others grown to make up for it (Srivastava et al. 2014).
- * Which: a pure function of (seed, step, layer, place, first_row + row, channel). */
+/* In a pass that is kept for backward, numbers are 0 by chance and the others grown to make up for it (Srivastava et al. 2014):
+ * of the embedding, and of what attention and the feed-forward part add to the residual stream, as in GPT-2, but not of the
+ * weights of attention, which nobody stores.  Which: a pure function of (seed, step, layer, place, first_row + row,
+ * channel). */
 typedef struct pass_dropout {
-  double rate; /* 0: none */
+  double rate; /* below 1; 0: none */
   uint64_t seed, step;
   uint64_t first_row; /* of the step's rows that came before this pass's first one */
 } pass_dropout;

@@ -15,6 +15,17 @@ typedef struct walk_shape {
 } walk_shape;
 
 walk_shape walk_shape_of(const model_pass *pass);
+
+/* Where numbers are dropped; of a layer, but for the embedding. */
+typedef enum dropout_place { DROP_EMBEDDING, DROP_ATTENTION, DROP_FEED_FORWARD, DROP_PLACES } dropout_place;
+
+static inline bool walk_drops(const model_pass *p)
+{
+  return p->shape.keep && p->dropout.rate > 0;
+}
+
+/* Of rows from `row` on. */
+op_dropout walk_dropout(const model_pass *pass, size_t layer, dropout_place place, size_t row);
 op_attention walk_attention(const model_pass *pass, const walk_shape *s, size_t layer, const block_activations *b);
 
 /* Where a layer's own set of the plan's tables begins. */

@@ -79,6 +79,17 @@ void op_activation_backward(alibi_context *context, activation_kind kind, size_t
 void op_copy(alibi_context *context, size_t n, const float *x, float *y);
 void op_add(alibi_context *context, size_t n, const float *x, float *y); /* y += x */
 
+/* Dropout (Srivastava et al. 2014).  Row r of a call is row first_row + r of the place; what is dropped there follows from
+ * these numbers and the channel alone. */
+typedef struct op_dropout {
+  double rate; /* 0 .. 1, not 1: the others grow by 1 / (1 - rate) */
+  uint64_t seed, place, first_row;
+} op_dropout;
+
+/* y [R, C] (+)= x but for what is dropped; y may be x. */
+void op_drop(alibi_context *context, const op_dropout *d, size_t rows, size_t channels, const float *x, float *y,
+             bool accumulate);
+
 /* x [R, C] = scale * table[token] + position[row's position]; positions[r], position may be NULL. */
 void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
                           const size_t *positions, float scale, const float *table, const float *position, float *x);

@@ -3,6 +3,7 @@
  * sum runs over the rows in order. */
 #include <string.h>
 
+#include "base/random.h"
 #include "op/op.h"
 #include "op/team.h"
 
@@ -140,6 +141,25 @@ void op_add(alibi_context *context, size_t n, const float *x, float *y)
   FOR_BLOCKS(items, n, {
     span b = block_at(n, FLAT_BLOCK, item);
     context->kernel->add(b.count, x + b.start, y + b.start);
+  });
+}
+
+/* The seed of dropout's own stream. */
+#define DROPOUT_STREAM 0x64726f706f757421u
+
+void op_drop(alibi_context *context, const op_dropout *d, size_t rows, size_t channels, const float *x, float *y,
+             bool accumulate)
+{
+  size_t items = count_blocks(rows, ROW_BLOCK);
+  uint32_t threshold = (uint32_t)(d->rate * 0x1p24);
+  float scale = (float)(1 / (1 - d->rate));
+  FOR_BLOCKS(items, rows * channels, {
+    span b = block_at(rows, ROW_BLOCK, item);
+    for (size_t r = b.start; r < b.start + b.count; r++) {
+      random_block bits = random_philox(d->seed ^ DROPOUT_STREAM, d->first_row + r, d->place);
+      dropout_row row = {{bits.word[0], bits.word[1]}, threshold, scale};
+      context->kernel->drop(channels, &row, x + r * channels, y + r * channels, accumulate);
+    }
   });
 }
 

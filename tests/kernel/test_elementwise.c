@@ -203,6 +203,33 @@ static void sums(void **unused)
       }
 }
 
+/* The same numbers are dropped in every table, at the beginning of a row whatever its length. */
+static void dropout(void **unused)
+{
+  (void)unused;
+  static const uint32_t thresholds[] = {0, 1 << 20, 1 << 23, (1 << 24) - 1};
+  FOR_EACH_EDGE
+    FOR_EACH_TABLE(t)
+      for (size_t k = 0; k < LENGTHS; k++)
+        for (size_t i = 0; i < 4; i++) {
+          size_t n = lengths[k];
+          dropout_row row = {{(uint32_t)(17 * k), (uint32_t)(i + 3)}, thresholds[i], 1.75f};
+          float *x = random_floats(n), *y = guarded_floats(n), *sum = filled_floats(n, 3), *expected = guarded_floats(n);
+          for (size_t c = 0; c < n; c++) x[c] += 2;
+          reference_table()->drop(n, &row, x, expected, false);
+          t->drop(n, &row, x, y, false);
+          expect_bits("dropout", t->name, n, y, expected);
+          for (size_t c = 0; c < n; c++) assert_true(y[c] == 0 || y[c] == x[c] * 1.75f);
+          if (i == 0) assert_true(y[n - 1] != 0);
+          t->drop(n, &row, x, sum, true);
+          for (size_t c = 0; c < n; c++)
+            expect_near("dropout added", t->name, c, sum[c], 3 + (double)y[c], ulp(3 + (double)y[c]));
+          t->drop(n, &row, x, x, false);
+          expect_bits("dropout in place", t->name, n, x, y);
+          guarded_free();
+        }
+}
+
 /* A norm of gradients: ten million squares must not lose themselves in a float. */
 static void long_sum_of_squares(void **unused)
 {
@@ -287,7 +314,7 @@ int main(void)
       cmocka_unit_test(activations),       cmocka_unit_test(activations_at_the_ends),
       cmocka_unit_test(gated_activation),
       cmocka_unit_test(lengths_and_edges), cmocka_unit_test(sums),
-      cmocka_unit_test(long_sum_of_squares), cmocka_unit_test(rotation),
+      cmocka_unit_test(dropout), cmocka_unit_test(long_sum_of_squares), cmocka_unit_test(rotation),
       cmocka_unit_test(adamw),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,6 +80,7 @@ SPY(activation_gate_backward,
 SPY(add, (size_t n, const float *x, float *y), (n, x, y))
 SPY(add_scaled, (size_t n, float scale, const float *x, float *y), (n, scale, x, y))
 SPY(scale, (size_t n, float scale, float *y), (n, scale, y))
+SPY(drop, (size_t n, const dropout_row *row, const float *x, float *y, bool add), (n, row, x, y, add))
 SPY(rotate, (size_t half, const float *cosine, const float *sine, bool inverse, float *x),
     (half, cosine, sine, inverse, x))
 SPY(rotate_adjacent, (size_t half, const float *cosine, const float *sine, bool inverse, float *x),
@@ -131,6 +132,7 @@ static alibi_context *spied_context(int threads)
   spy.add = spy_add;
   spy.add_scaled = spy_add_scaled;
   spy.scale = spy_scale;
+  spy.drop = spy_drop;
   spy.rotate = spy_rotate;
   spy.rotate_adjacent = spy_rotate_adjacent;
   spy.cross_entropy = spy_cross_entropy;
@@ -430,6 +432,22 @@ static void cross_entropy(alibi_context *context, results *r)
   result(r, logits, ROWS * VOCABULARY);
 }
 
+/* A row's numbers are those of its place in the whole, whichever call it comes with. */
+static void drop(alibi_context *context, results *r)
+{
+  enum { CHANNELS = 77, CUT = 41 };
+  op_dropout d = {.rate = 0.3, .seed = 5, .place = 9, .first_row = 1000}, later = d;
+  float *x = numbers(ROWS * CHANNELS, 1), *y = floats(ROWS * CHANNELS), *parts = floats(ROWS * CHANNELS);
+  op_drop(context, &d, ROWS, CHANNELS, x, y, false);
+  op_drop(context, &d, CUT, CHANNELS, x, parts, false);
+  later.first_row += CUT;
+  op_drop(context, &later, ROWS - CUT, CHANNELS, x + CUT * CHANNELS, parts + CUT * CHANNELS, false);
+  expect_same("dropout in two calls", parts, y, ROWS * CHANNELS);
+  result(r, y, ROWS * CHANNELS);
+  op_drop(context, &d, ROWS, CHANNELS, x, y, true);
+  for (size_t i = 0; i < ROWS * CHANNELS; i++) assert_true(y[i] == 2 * parts[i]);
+}
+
 static void rows_of_channels(void **unused)
 {
   (void)unused;
@@ -439,6 +457,7 @@ static void rows_of_channels(void **unused)
   same_bits(rotate, true);
   same_bits(scale_heads, true);
   same_bits(cross_entropy, true);
+  same_bits(drop, true);
 }
 
 /* ---- numbers in a line ---- */
