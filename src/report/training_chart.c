@@ -252,8 +252,8 @@ bool training_range(const training_chart *trainings, training_panel panel, doubl
     for (size_t k = 0; k < run->log.evaluation_count && panel == PANEL_LOSS; k++)
       widen(run->log.evaluations[k].loss, low, high);
   }
-  *log_y = meaning->log_y && *low > 0;
   bool found = *low <= *high;
+  *log_y = found && meaning->log_y && *low > 0;
   if (!found) {
     *low = 0;
     *high = 1;

@@ -67,7 +67,7 @@ static void draw_run(canvas *c, size_t index)
     }
     x0 = x;
     y0 = y;
-    if (c->trainings->count < 2 || !isfinite(y)) continue;
+    if (c->trainings->count < 2 || !isfinite(y) || !inside(c, x, y)) continue;
     int part = (int)((x + 2.0 * (double)index) / 24); /* letters of two runs stand beside each other */
     if (part != lettered && k > 0) set_mark(c, x, y, (char)('A' + index % 26));
     lettered = part;

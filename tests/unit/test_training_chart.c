@@ -187,9 +187,10 @@ static void odd_names_and_no_numbers_are_drawn(void **unused)
   (void)unused;
   const double losses[] = {3, 2, NAN, 1}, nothing[] = {NAN}, constant[] = {1, 1};
   const char *paths[] = {write_log("it's {a}_^@ \"b\" `touch ran` $(touch ran) \\n %d.jsonl", 1, losses, 4),
-                         write_log("\xff\x01.jsonl", 1, nothing, 1), write_log("constant", 1, constant, 2)};
-  char kept[3][512]; /* the folder keeps the last eight paths */
-  for (int i = 0; i < 3; i++) paths[i] = strcpy(kept[i], paths[i]);
+                         write_log("\xff\x01.jsonl", 1, nothing, 1), write_log("constant", 1, constant, 2),
+                         scratch_path("loss alone")};
+  char kept[4][512]; /* the folder keeps the last eight paths */
+  for (int i = 0; i < 4; i++) paths[i] = strcpy(kept[i], paths[i]);
   training_log_writer writer;
   const training_evaluation list[] = {{.length = 8, .loss = 2, .perplexity = 7},
                                       {.length = 16, .loss = NAN, .perplexity = NAN}};
@@ -209,6 +210,11 @@ static void odd_names_and_no_numbers_are_drawn(void **unused)
     assert_int_equal(access("ran", F_OK), -1);
     training_chart_free(&trainings);
   }
+  bool drawn;
+  scratch_write(paths[3], "{\"step\":1,\"loss\":2}\n", 21);
+  training_chart trainings = read_chart(&paths[3], 1, AGAINST_STEPS, 0);
+  ok(training_picture(&trainings, scratch_path("p.png"), &drawn, &error));
+  training_chart_free(&trainings);
 }
 
 /* A long log is thinned for the picture, but not its extremes. */
