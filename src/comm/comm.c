@@ -16,8 +16,9 @@
 enum {
   TAG_COLLECT = TRANSPORT_TAGS / 2, /* below: blocks */
   TAG_EXCHANGE,
-  PIECE = 1 << 20,         /* bytes of comm_collect at once */
-  TURNS_BEFORE_YIELD = 200 /* of asking: an answer from another processor of this machine comes within */
+  PIECE = 1 << 20,            /* bytes of comm_collect at once */
+  TURNS_BEFORE_YIELD = 200,   /* of asking: an answer from another processor of this machine comes within */
+  TURNS_BEFORE_SLEEP = 100000 /* some 50 ms: a step of training that all take part in does not come so far */
 };
 
 /* Seconds between a rank's last sentence and the end of all: mpiexec drops what it has not read by then. */
@@ -144,21 +145,28 @@ int comm_local_ranks(const comm *c)
 {
   return c ? c->world.local_ranks : 1;
 }
+bool comm_is_broken(const comm *c)
+{
+  return c && c->broken;
+}
 comm_cost comm_cost_of(const comm *c)
 {
   return c ? c->ring.cost : (comm_cost){0};
 }
 
-/* After a failure of the transport the others cannot be told. */
+/* After a failure of the transport, or in the middle of a sum, the others cannot be told. */
 static status noted(comm *c, status result)
 {
   if (result != ALIBI_OK) c->broken = true;
   return result;
 }
 
+/* While others compute: first asks on, then lets other ranks of this machine run, then sleeps. */
 static void relax(int *turns)
 {
-  if (++*turns > TURNS_BEFORE_YIELD) system_yield();
+  if (*turns < TURNS_BEFORE_SLEEP) ++*turns;
+  if (*turns >= TURNS_BEFORE_SLEEP) descriptors_wait(NULL, 0, 0.0005, NULL);
+  else if (*turns > TURNS_BEFORE_YIELD) system_yield();
 }
 
 static status await(comm *c, transport_request *request, alibi_error *error)
@@ -180,13 +188,13 @@ done:
 status comm_reduce_begin(comm *c, float *x, size_t count, uint64_t *ticket, alibi_error *error)
 {
   if (ticket) *ticket = 0;
-  return is_alone(c) ? ALIBI_OK : ring_begin(&c->ring, RING_REDUCE, x, count, ticket, error);
+  return is_alone(c) ? ALIBI_OK : noted(c, ring_begin(&c->ring, RING_REDUCE, x, count, ticket, error));
 }
 
 status comm_gather_begin(comm *c, float *x, size_t count, uint64_t *ticket, alibi_error *error)
 {
   if (ticket) *ticket = 0;
-  return is_alone(c) ? ALIBI_OK : ring_begin(&c->ring, RING_GATHER, x, count, ticket, error);
+  return is_alone(c) ? ALIBI_OK : noted(c, ring_begin(&c->ring, RING_GATHER, x, count, ticket, error));
 }
 
 status comm_progress(comm *c, alibi_error *error)
@@ -315,7 +323,8 @@ static verdict judge(const comm *c)
 
 status comm_agree(comm *c, status own, alibi_error *error)
 {
-  if (is_alone(c)) return own;
+  if (is_alone(c) || (c->broken && own != ALIBI_OK)) return own;
+  if (c->broken) return fail(error, ALIBI_FAILED, "the other ranks cannot be reached");
   alibi_error said;
   alibi_error_init(&said);
   int32_t code = (int32_t)own;

@@ -65,6 +65,9 @@ status comm_largest(comm *c, int64_t *x, alibi_error *error);
 status comm_broadcast(comm *c, void *data, size_t bytes, int from, alibi_error *error);
 status comm_barrier(comm *c, alibi_error *error);
 
+/* The ranks' own work failed in a place where the others could not be told: comm_close will end them all. */
+bool comm_is_broken(const comm *c);
+
 /* ALIBI_OK where all ranks bring it.  Otherwise every rank returns the same failure, that of the lowest rank that
  * has one, the interruption of a rank only where nothing worse happened.  "rank 2: no space left" where only some
  * ranks failed; the plain sentence where all did, and of an interruption. */
