@@ -325,6 +325,8 @@ static status write_piece(void *user, const data_job *job, alibi_error *error)
   b->splits[split].empty = b->splits[split].bad = 0;
   b->progress.documents++;
   if (w->count >= b->request->shard_tokens) TRY(close_shard(b, split, to->given_tokenizer, error));
+  report(b, "building");
+  result = context_check_cancel(b->context, error);
 done:
   return result;
 }

@@ -1,117 +1,118 @@
-/* Texts to token ids: split by position, a tokenizer trained on the training part alone, ids in one array a part.
- */
+/* Texts to token ids: split by position, a tokenizer trained on the training part alone, ids in one array a part.  The texts
+ * stay mapped until they are encoded; what was inside JSON is copied. */
 #include "train/dataset.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/number.h"
-#include "base/system.h"
+#include "train/document_feed.h"
+#include "train/document_reader.h"
 
-enum { LINE_WITHIN = 4096 };
-
-/* Pieces of mapped files. */
+/* Documents of one part. */
 typedef struct pieces {
   const char **data;
   size_t *sizes;
-  size_t count, bytes;
+  size_t count, data_capacity, size_capacity, bytes;
 } pieces;
 
 typedef struct sources {
-  mapped_file *files;
-  size_t file_count;
+  text_list texts;
+  document_reader **readers; /* of plain texts, to which pieces point */
+  size_t reader_count;
+  char **copies; /* out of JSON */
+  size_t copy_count, copy_capacity;
+  held_out_rule rule;
   pieces train, valid;
 } sources;
 
 static void close_sources(sources *s)
 {
-  for (size_t i = 0; i < s->file_count; i++) mapped_file_close(&s->files[i]);
-  memory_free(s->files);
-  memory_free(s->train.data);
-  memory_free(s->train.sizes);
-  memory_free(s->valid.data);
-  memory_free(s->valid.sizes);
+  for (size_t i = 0; i < s->reader_count; i++) document_reader_close(s->readers[i]);
+  for (size_t i = 0; i < s->copy_count; i++) free(s->copies[i]);
+  memory_free(s->readers);
+  free(s->copies);
+  free(s->train.data);
+  free(s->train.sizes);
+  free(s->valid.data);
+  free(s->valid.sizes);
+  text_list_free(&s->texts);
 }
 
-static status open_text(sources *s, const char *path, const mapped_file **file, alibi_error *error)
+static status add_piece(pieces *p, const void *data, size_t size, alibi_error *error)
 {
-  status result = mapped_file_open(path, &s->files[s->file_count], error);
+  if (size == 0) return ALIBI_OK;
+  status result = memory_grow(&p->data, &p->data_capacity, p->count + 1, sizeof *p->data, "the texts", error);
+  if (result == ALIBI_OK)
+    result = memory_grow(&p->sizes, &p->size_capacity, p->count + 1, sizeof *p->sizes, "the texts", error);
   if (result != ALIBI_OK) return result;
-  *file = &s->files[s->file_count++];
-  return (*file)->size ? ALIBI_OK : fail(error, ALIBI_BAD_INPUT, "%s: expected text, found an empty file", path);
-}
-
-static size_t split_point(const mapped_file *f, double held_out)
-{
-  size_t split = f->size - (size_t)((double)f->size * held_out);
-  for (size_t i = split; i > 0 && i < f->size && i < split + LINE_WITHIN; i++)
-    if (f->data[i - 1] == '\n') return i;
-  return split;
-}
-
-static void add_piece(pieces *p, const unsigned char *data, size_t size)
-{
-  if (size == 0) return;
-  p->data[p->count] = (const char *)data;
+  p->data[p->count] = data;
   p->sizes[p->count++] = size;
   p->bytes += size;
+  return ALIBI_OK;
 }
 
-static status pieces_new(pieces *p, size_t count, alibi_error *error)
+static status add_plain(sources *s, const text_file *file, const document *text, alibi_error *error)
 {
-  status result = memory_new(&p->data, count, sizeof *p->data, "the texts", error);
-  return result == ALIBI_OK ? memory_new(&p->sizes, count, sizeof *p->sizes, "the texts", error) : result;
+  if (text->size == 0 && file->walked) return ALIBI_OK;
+  if (text->size == 0) return fail(error, ALIBI_BAD_INPUT, "%s: expected text, found an empty file", file->path);
+  size_t split = file->held_out ? 0 : document_split_point(text->data, text->size, s->rule.share);
+  status result = add_piece(&s->train, text->data, split, error);
+  return result == ALIBI_OK ? add_piece(&s->valid, text->data + split, text->size - split, error) : result;
 }
 
-static size_t count_paths(const char *list)
+static status add_line(sources *s, const text_file *file, const document *line, alibi_error *error)
 {
-  size_t count = 1;
-  for (; *list; list++) count += *list == ',';
-  return count;
+  json_node *tree = NULL;
+  const char *text;
+  char *copy;
+  size_t size;
+  status result;
+  bool held = file->held_out || (s->rule.share > 0 && held_out_next(&s->rule, line->size));
+  TRY(document_line_text(file->path, line, "text", &tree, &text, &size, error));
+  if (size == 0) goto done;
+  TRY(memory_grow(&s->copies, &s->copy_capacity, s->copy_count + 1, sizeof *s->copies, "the texts", error));
+  copy = malloc(size);
+  if (!copy) RAISE(error, ALIBI_FAILED, "%s: not enough memory for its texts", file->path);
+  s->copies[s->copy_count++] = copy;
+  memcpy(copy, text, size);
+  TRY(add_piece(held ? &s->valid : &s->train, copy, size, error));
+done:
+  node_free(tree);
+  return result;
 }
 
-/* One path, or several between commas; where all that is left is the name of a file, comma or not, it is that one.
- */
-static status open_valid(sources *s, const char *list, alibi_error *error)
+static status read_file(sources *s, const text_file *file, alibi_error *error)
 {
-  const mapped_file *file;
-  char *copy = strdup(list);
-  const char *rest = copy, *path;
-  status result = ALIBI_OK;
-  if (!copy) RAISE(error, ALIBI_FAILED, "not enough memory for the names of the texts");
-  for (size_t item = 1, size; rest; item++) {
-    path = rest;
-    if (path_exists(path)) rest = NULL;
-    else {
-      list_next(&rest, &path, &size);
-      if (size == 0) RAISE(error, ALIBI_INVALID, "--valid: item %zu of '%.200s' is empty", item, list);
-      copy[(size_t)(path - copy) + size] = '\0';
-    }
-    TRY(open_text(s, path, &file, error));
-    add_piece(&s->valid, file->data, file->size);
+  document_reader *reader = NULL;
+  document text;
+  status result;
+  TRY(document_reader_open(file, &reader, error));
+  for (;;) {
+    TRY(document_reader_next(reader, &text, error));
+    if (!text.data) break;
+    TRY(file->lines ? add_line(s, file, &text, error) : add_plain(s, file, &text, error));
+  }
+  if (!file->lines) {
+    s->readers[s->reader_count++] = reader;
+    return ALIBI_OK;
   }
 done:
-  free(copy);
+  document_reader_close(reader);
   return result;
 }
 
 static status open_sources(const dataset_request *request, sources *s, alibi_error *error)
 {
-  size_t count = request->text_count + (request->valid ? count_paths(request->valid) : 0);
-  const mapped_file *file;
-  status result;
+  status result = ALIBI_OK;
   if (request->text_count == 0) RAISE(error, ALIBI_INVALID, "expected at least one text to train on, found none");
-  TRY(memory_new(&s->files, count, sizeof *s->files, "the texts", error));
-  TRY(pieces_new(&s->train, count, error));
-  TRY(pieces_new(&s->valid, count, error));
-  for (size_t i = 0; i < request->text_count; i++) {
-    TRY(open_text(s, request->texts[i], &file, error));
-    size_t split = request->valid ? file->size : split_point(file, request->held_out);
-    add_piece(&s->train, file->data, split);
-    add_piece(&s->valid, file->data + split, file->size - split);
-  }
-  if (request->valid) TRY(open_valid(s, request->valid, error));
+  s->rule.share = request->valid ? 0 : request->held_out;
+  for (size_t i = 0; i < request->text_count; i++)
+    TRY(text_list_add(&s->texts, request->texts[i], TEXT_BY_NAME, false, error));
+  if (request->valid) TRY(text_list_add_all(&s->texts, "--valid", request->valid, TEXT_BY_NAME, true, error));
+  TRY(memory_new(&s->readers, s->texts.count, sizeof *s->readers, "the texts", error));
+  for (size_t i = 0; i < s->texts.count; i++) TRY(read_file(s, &s->texts.files[i], error));
+  if (s->train.count == 0) RAISE(error, ALIBI_BAD_INPUT, "%s: expected text to train on, found none", request->texts[0]);
 done:
   return result;
 }
@@ -125,7 +126,8 @@ static status choose_tokenizer(const dataset_request *request, const pieces *tra
   return alibi_tokenizer_open(request->tokenizer, tokenizer, error);
 }
 
-static status encode(const alibi_tokenizer *tokenizer, const pieces *p, uint32_t **ids, size_t *total,
+/* starts: where in ids each piece does; NULL: nobody asks. */
+static status encode(const alibi_tokenizer *tokenizer, const pieces *p, uint32_t **ids, size_t *total, uint64_t *starts,
                      alibi_error *error)
 {
   size_t capacity = 0;
@@ -138,6 +140,7 @@ static status encode(const alibi_tokenizer *tokenizer, const pieces *p, uint32_t
     if (result == ALIBI_OK) memcpy(*ids + *total, tokens, n * sizeof *tokens);
     alibi_tokens_free(tokens);
     if (result != ALIBI_OK) return result;
+    if (starts) starts[i] = *total;
     *total += n;
   }
   return ALIBI_OK;
@@ -163,8 +166,10 @@ status dataset_make(const dataset_request *request, dataset *data, alibi_error *
   *data = (dataset){0};
   TRY(open_sources(request, &s, error));
   TRY(choose_tokenizer(request, &s.train, &data->tokenizer, error));
-  TRY(encode(data->tokenizer, &s.train, &data->train, &data->train_count, error));
-  TRY(encode(data->tokenizer, &s.valid, &data->valid, &data->valid_count, error));
+  TRY(memory_new(&data->train_documents, s.train.count, sizeof *data->train_documents, "the documents", error));
+  data->train_document_count = s.train.count;
+  TRY(encode(data->tokenizer, &s.train, &data->train, &data->train_count, data->train_documents, error));
+  TRY(encode(data->tokenizer, &s.valid, &data->valid, &data->valid_count, NULL, error));
   TRY(count_bytes(data, error));
   data->train_bytes = s.train.bytes;
   data->valid_bytes = s.valid.bytes;
@@ -179,6 +184,7 @@ void dataset_free(dataset *data)
   alibi_tokenizer_free(data->tokenizer);
   free(data->train);
   free(data->valid);
+  memory_free(data->train_documents);
   memory_free(data->token_bytes);
   *data = (dataset){0};
 }

@@ -4,13 +4,21 @@
 
 #include "text/safe_cut.h"
 
+bool held_out_next(held_out_rule *rule, size_t size)
+{
+  rule->bytes += (double)size;
+  if (rule->held + (double)size / 2 > rule->share * rule->bytes) return false;
+  rule->held += (double)size;
+  return true;
+}
+
 void feed_open(document_feed *feed, const text_list *texts, double held_out, const alibi_tokenizer *tokenizer,
                size_t piece_bytes)
 {
   size_t plain = 0;
   for (size_t i = 0; i < texts->count; i++) plain += !texts->files[i].lines && !texts->files[i].held_out;
   *feed = (document_feed){.texts = texts,
-                          .held_out = held_out,
+                          .rule.share = held_out,
                           .tokenizer = tokenizer,
                           .piece_bytes = piece_bytes,
                           .whole = plain > FEED_FEW_TEXTS};
@@ -30,23 +38,14 @@ uint64_t feed_position(const document_feed *feed)
   return feed->bytes_before + (uint64_t)(share * (double)document_reader_position(feed->reader));
 }
 
-/* Is a document of this size the next one to hold out? */
-static bool holds_out(document_feed *feed, size_t size)
-{
-  feed->bytes += (double)size;
-  if (feed->held_bytes + (double)size / 2 > feed->held_out * feed->bytes) return false;
-  feed->held_bytes += (double)size;
-  return true;
-}
-
 static void begin_document(document_feed *feed, const text_file *file)
 {
   const document *text = &feed->text;
   feed->at = 0;
   if (file->held_out) feed->boundary = 0;
-  else if (feed->held_out <= 0) feed->boundary = text->size;
-  else if (text->line > 0 || feed->whole) feed->boundary = holds_out(feed, text->size) ? 0 : text->size;
-  else feed->boundary = document_split_point(text->data, text->size, feed->held_out);
+  else if (feed->rule.share <= 0) feed->boundary = text->size;
+  else if (text->line > 0 || feed->whole) feed->boundary = held_out_next(&feed->rule, text->size) ? 0 : text->size;
+  else feed->boundary = document_split_point(text->data, text->size, feed->rule.share);
 }
 
 /* The next document that is not empty; text.data NULL at the end. */

@@ -17,6 +17,12 @@
 enum { FEED_FEW_TEXTS = 100 };
 typedef enum data_split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_COUNT } data_split;
 
+/* The rule for whole documents: up to every point about the share of the bytes is held out. */
+typedef struct held_out_rule {
+  double share, bytes, held;
+} held_out_rule;
+bool held_out_next(held_out_rule *rule, size_t size); /* is a document of this size the next one? */
+
 typedef struct feed_piece {
   const unsigned char *data; /* until the next piece; NULL: there is none any more */
   size_t size;
@@ -29,7 +35,7 @@ typedef struct feed_piece {
 
 typedef struct document_feed {
   const text_list *texts;
-  double held_out;
+  held_out_rule rule;
   const alibi_tokenizer *tokenizer;
   size_t piece_bytes;
   uint64_t empty; /* files of a walk that were left out so far, since they are empty */
@@ -40,7 +46,6 @@ typedef struct document_feed {
   document text;
   size_t at, boundary; /* in text: of the next piece; where its held-out part begins */
   uint64_t documents, bytes_before;
-  double bytes, held_bytes;
 } document_feed;
 
 /* Everything is borrowed.  tokenizer: pieces are cut where it allows (text/safe_cut.h); NULL: a BPE that is still to be trained.  An
