@@ -107,20 +107,29 @@ static void on_progress(void *user, const data_build_progress *p)
   progress_update(w->item, (double)p->bytes, p->tokens > 0 ? tokens : NULL);
 }
 
+static const char *plural(uint64_t count)
+{
+  return count == 1 ? "" : "s";
+}
+
 static void say_result(const data_build_result *built, double seconds)
 {
   const data_catalogue *c = &built->catalogue;
   if (built->was_finished) fprintf(stderr, "%s: was built already\n", out);
-  else if (built->kept_shards > 0) fprintf(stderr, "%zu shards were there from an earlier run\n", built->kept_shards);
+  if (built->kept_shards > 0)
+    fprintf(stderr, "%zu shard%s kept from an earlier run\n", built->kept_shards, plural(built->kept_shards));
   if (built->left_out_files > 0)
-    fprintf(stderr, "%zu files left out: their names are none of texts\n", built->left_out_files);
-  if (c->left_out_empty > 0) fprintf(stderr, "%" PRIu64 " documents left out: they are empty\n", c->left_out_empty);
-  if (c->left_out_bad > 0) fprintf(stderr, "%" PRIu64 " lines left out: they are no document\n", c->left_out_bad);
+    fprintf(stderr, "left out: %zu file%s with names that are none of texts\n", built->left_out_files,
+            plural(built->left_out_files));
+  if (c->left_out_empty > 0)
+    fprintf(stderr, "left out: %" PRIu64 " empty document%s\n", c->left_out_empty, plural(c->left_out_empty));
+  if (c->left_out_bad > 0)
+    fprintf(stderr, "left out: %" PRIu64 " line%s with no document\n", c->left_out_bad, plural(c->left_out_bad));
   if (built->was_finished || built->tokens == 0) return;
   char time[32];
   progress_format_time(seconds, time, sizeof time);
-  fprintf(stderr, "%s: %" PRIu64 " tokens in %s (%.3gM tokens/s)\n", out, built->tokens, time,
-          (double)built->tokens / 1e6 / seconds);
+  fprintf(stderr, "%s: %" PRIu64 " tokens in %s (%.0f tokens/s)\n", out, built->tokens, time,
+          (double)built->tokens / seconds);
 }
 
 static status build(const command_line *line, alibi_error *error)
@@ -173,15 +182,15 @@ static void print_folder(const char *folder, const data_catalogue *c)
     const data_shards *shards = &c->splits[s];
     data_shard sum = data_catalogue_sum(c, (data_split)s);
     if (shards->count == 0) continue;
-    printf("%-6s %" PRIu64 " tokens, %" PRIu64 " documents, %" PRIu64 " bytes of text (%.2f a token), %zu shard%s\n",
-           data_split_names[s], sum.tokens, sum.documents, sum.bytes, (double)sum.bytes / (double)sum.tokens,
-           shards->count, shards->count == 1 ? "" : "s");
+    printf("%-6s %" PRIu64 " tokens, %" PRIu64 " document%s, %" PRIu64 " bytes of text (%.2f a token), %zu shard%s\n",
+           data_split_names[s], sum.tokens, sum.documents, plural(sum.documents), sum.bytes,
+           (double)sum.bytes / (double)sum.tokens, shards->count, plural(shards->count));
     for (size_t i = 0; shards->count > 1 && i < shards->count; i++)
-      printf("  %s  %" PRIu64 " tokens, %" PRIu64 " documents\n", shards->shards[i].file, shards->shards[i].tokens,
-             shards->shards[i].documents);
+      printf("  %s  %" PRIu64 " tokens, %" PRIu64 " document%s\n", shards->shards[i].file, shards->shards[i].tokens,
+             shards->shards[i].documents, plural(shards->shards[i].documents));
   }
-  if (c->left_out_empty > 0) printf("left out: %" PRIu64 " empty documents\n", c->left_out_empty);
-  if (c->left_out_bad > 0) printf("left out: %" PRIu64 " lines that are no document\n", c->left_out_bad);
+  if (c->left_out_empty > 0) printf("left out: %" PRIu64 " empty document%s\n", c->left_out_empty, plural(c->left_out_empty));
+  if (c->left_out_bad > 0) printf("left out: %" PRIu64 " line%s with no document\n", c->left_out_bad, plural(c->left_out_bad));
 }
 
 static void print_source(const token_source *s, const char *format)
@@ -192,7 +201,7 @@ static void print_source(const token_source *s, const char *format)
   printf("%s: %s, %zu tokens of %d bits, the largest id is %" PRIu32 "\n", s->name, format, s->count,
          part->wide ? 32 : 16, s->largest);
   if (s->vocabulary) printf("vocabulary %" PRIu32 "\n", s->vocabulary);
-  if (token_source_has_documents(s)) printf("%zu documents\n", s->document_count);
+  if (token_source_has_documents(s)) printf("%zu document%s\n", s->document_count, plural(s->document_count));
   else printf("where documents begin is not known\n");
   printf("fingerprint %s\n", seal);
 }
@@ -278,7 +287,7 @@ static status check(const char *path, alibi_error *error)
     tokens += data_catalogue_sum(&catalogue, (data_split)s).tokens;
     shards += catalogue.splits[s].count;
   }
-  if (!cli_quiet()) printf("%s: %zu shards with %" PRIu64 " tokens, nothing is wrong\n", path, shards, tokens);
+  if (!cli_quiet()) printf("%s: %zu shard%s with %" PRIu64 " tokens, nothing is wrong\n", path, shards, plural(shards), tokens);
   data_catalogue_free(&catalogue);
   return ALIBI_OK;
 }

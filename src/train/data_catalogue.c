@@ -79,6 +79,16 @@ static status read_split(data_catalogue *c, data_split split, const json_node *n
   return ALIBI_OK;
 }
 
+/* Why there is no list of a finished folder. */
+static status not_finished(const char *folder, alibi_error *error)
+{
+  char *unfinished = path_join(folder, DATA_UNFINISHED);
+  bool begun = unfinished && path_exists(unfinished);
+  free(unfinished);
+  return fail(error, ALIBI_BAD_INPUT, "%s: expected " DATA_FINISHED " in this folder, found %s", folder,
+              begun ? "a build that is not finished: run alibi data build again" : "none");
+}
+
 status data_catalogue_read(const char *folder, const char *name, data_catalogue *c, alibi_error *error)
 {
   status result = ALIBI_OK;
@@ -86,6 +96,7 @@ status data_catalogue_read(const char *folder, const char *name, data_catalogue 
   *c = (data_catalogue){0};
   char *path = path_join(folder, name);
   if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+  if (strcmp(name, DATA_FINISHED) == 0 && path_is_directory(folder) && !path_exists(path)) TRY(not_finished(folder, error));
   TRY(node_read_file(path, &c->root, error));
   if (strcmp(node_text(node_get(c->root, "format"), ""), format_name) != 0 ||
       node_integer(node_get(c->root, "version"), 0) != VERSION)

@@ -200,9 +200,6 @@ static status open_folder(const char *path, data_split split, token_source *s, a
   data_catalogue c = {0};
   fingerprint *all = NULL;
   status result = ALIBI_OK;
-  if (!has_file(path, DATA_FINISHED))
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected " DATA_FINISHED " in this folder, found %s", path,
-          has_file(path, DATA_UNFINISHED) ? "a build that is not finished: run alibi data build again" : "none");
   TRY(data_catalogue_read(path, DATA_FINISHED, &c, error));
   const data_shards *shards = &c.splits[split];
   if (shards->count == 0)
