@@ -10,6 +10,7 @@
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
+#include "unit/packed_bytes.h"
 #include "unit/scratch.h"
 
 static alibi_error error;
@@ -143,6 +144,36 @@ static void tokenizer_sees_the_training_part_alone(void **unused)
   dataset_free(&data[1]);
 }
 
+/* Lines of JSON and packed texts, from a folder; every text is a document. */
+static void reads_lines_packed_texts_and_folders(void **unused)
+{
+  (void)unused;
+  static const char lines[] = "{\"text\": \"one\\nmore\"}\n{\"text\": \"\"}\n\n{\"text\": \"two\"}\n";
+  scratch_write(scratch_path("a.txt.zst"), zstd_bytes, sizeof zstd_bytes);
+  scratch_write(scratch_path("b.jsonl"), lines, strlen(lines));
+  scratch_write(scratch_path("c.md"), "", 0);
+  scratch_write(scratch_path("d.bin"), "waste", 5);
+  const char *paths[] = {scratch_folder};
+  dataset data;
+  dataset_request request = {.texts = paths, .text_count = 1, .held_out = 0, .tokenizer = "bytes"};
+  make(&request, &data);
+  expect_text(&data, data.train, data.train_count, "first line\nsecond line\none\nmoretwo", 34);
+  assert_int_equal(data.train_document_count, 3);
+  assert_int_equal(data.train_documents[1], 23);
+  assert_int_equal(data.train_documents[2], 31);
+  dataset_free(&data);
+  request.valid = scratch_path("b.jsonl");
+  paths[0] = scratch_path("a.txt.zst");
+  make(&request, &data);
+  expect_text(&data, data.valid, data.valid_count, "one\nmoretwo", 11);
+  assert_int_equal(data.train_document_count, 1);
+  assert_int_equal(data.train_documents[0], 0);
+  dataset_free(&data);
+  scratch_write(scratch_path("b.jsonl"), "{}", 2);
+  assert_int_equal(dataset_make(&request, &data, &error), ALIBI_BAD_INPUT);
+  scratch_says(error.message, "b.jsonl: line 1: expected an object with a text field 'text'");
+}
+
 static void refuses_empty_and_missing(void **unused)
 {
   (void)unused;
@@ -172,7 +203,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       WITH_FOLDER(splits_at_a_line_near_the_share), WITH_FOLDER(splits_what_has_no_lines),
       WITH_FOLDER(joins_texts_and_holds_out_of_each), WITH_FOLDER(tokenizer_sees_the_training_part_alone),
-      WITH_FOLDER(refuses_empty_and_missing),
+      WITH_FOLDER(reads_lines_packed_texts_and_folders), WITH_FOLDER(refuses_empty_and_missing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
