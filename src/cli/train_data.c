@@ -60,8 +60,8 @@ static status open_texts(const train_data_request *request, train_data *data, al
   data->memory_bytes = (d->train_count + d->valid_count) * sizeof(uint32_t);
   TRY(memory_new(&data->sources, 1, sizeof *data->sources, "the sources of tokens", error));
   data->source_count = 1;
-  TRY(token_source_of_ids(request->count == 1 ? request->paths[0] : "the texts", d->train, d->train_count, NULL, 0, data->sources,
-                          error));
+  TRY(token_source_of_ids(request->count == 1 ? request->paths[0] : "the texts", d->train, d->train_count, d->train_documents,
+                          d->train_document_count, data->sources, error));
 done:
   return result;
 }

@@ -122,30 +122,34 @@ status train_plan_check(const training *t, alibi_error *error)
 
 /* ---- the time ---- */
 
-enum { MEASURED_OPERATIONS_LOG10 = 12 }; /* a minute or so on a slow core */
+/* Of one step that is tried (a minute on a slow core); seconds of all steps that are. */
+static const double MOST_OPERATIONS = 1e12, LONG_ENOUGH = 0.3;
 
-/* Seconds for `tokens` tokens, as many as are held at once or, where these would take long, one sequence.  0: not measured. */
+/* Seconds for `tokens` tokens; a step has as many as are held at once or, where these would take long, one sequence.  0: not
+ * measured. */
 static status measure(const training *t, const plan *p, double *tokens, double *seconds, alibi_error *error)
 {
   alibi_trainer *trainer = NULL;
   alibi_train_options options = t->options;
   alibi_train_report report;
   int64_t sequences = (int64_t)p->cut.micro_sequences;
-  double sequence_operations = p->step_operations / (double)p->cut.sequences, most = 1;
+  double sequence_operations = p->step_operations / (double)p->cut.sequences;
   status result = ALIBI_OK;
-  for (int i = 0; i < MEASURED_OPERATIONS_LOG10; i++) most *= 10;
   *tokens = *seconds = 0;
-  if (sequence_operations > most) return ALIBI_OK;
-  if (sequence_operations * (double)sequences > most) sequences = 1;
+  if (sequence_operations > MOST_OPERATIONS) return ALIBI_OK;
+  if (sequence_operations * (double)sequences > MOST_OPERATIONS) sequences = 1;
   options.batch_tokens = sequences * t->config.train_length;
   options.micro_tokens = 0;
+  options.steps = 1000000000; /* as many as the time allows */
   options.length_schedule[0] = '\0';
   TRY(trainer_new(t->context, t->from, &t->config, &options, t->data.sources, t->data.shares, t->data.source_count, &trainer, error));
   TRY(alibi_trainer_step(trainer, &report, error)); /* touches the memory */
   double began = system_seconds();
-  TRY(alibi_trainer_step(trainer, &report, error));
-  *seconds = system_seconds() - began;
-  *tokens = (double)options.batch_tokens;
+  do {
+    TRY(alibi_trainer_step(trainer, &report, error));
+    *seconds = system_seconds() - began;
+    *tokens += (double)options.batch_tokens;
+  } while (*seconds < LONG_ENOUGH);
 done:
   alibi_trainer_free(trainer);
   return result;
