@@ -1,5 +1,5 @@
-/* Fingerprints, and the only file that knows xxHash.  XXH3 runs at the speed of memory, so that checking a file costs
- * what reading it costs. */
+/* Fingerprints, and the only file that knows xxHash.  XXH3 runs at the speed of memory, so that checking a file
+ * costs what reading it costs. */
 #include "base/fingerprint.h"
 
 #include <inttypes.h>

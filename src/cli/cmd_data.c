@@ -1,5 +1,6 @@
-/* alibi data: texts to shards of token ids, what lies in such a folder or file, and whether it is undamaged.  The first
- * operand says which; an option that has no meaning there is refused, so that a slip does not pass for a setting. */
+/* alibi data: texts to shards of token ids, what lies in such a folder or file, and whether it is undamaged.  The
+ * first operand says which; an option that has no meaning there is refused, so that a slip does not pass for a
+ * setting. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,8 @@ static const field data_fields[] = {
      .offset = offsetof(data_options, held_out),
      .maximum = 0.9,
      .initial = 0.05,
-     .help = "build: share that is only tested on: the end of each text; of many texts and of JSON lines whole documents"},
+     .help = "build: share that is only tested on: the end of each text; of many texts and of JSON lines whole "
+             "documents"},
     {.name = "format",
      .kind = FIELD_CHOICE,
      .offset = offsetof(data_options, format),
@@ -83,7 +85,8 @@ static void data_add_options(command_line *line)
   command_add_text(line, "out", "DIR", &out, "build: where the shards go");
   command_add_text(line, "tokenizer", "FILE", &tokenizer_path,
                    "build: a tokenizer.json, or bytes; without it a BPE is trained on the texts");
-  command_add_text(line, "valid", "LIST", &valid, "build: files and folders, between commas, that are only tested on");
+  command_add_text(line, "valid", "LIST", &valid,
+                   "build: files and folders, between commas, that are only tested on");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(data_fields), &options, "");
 }
 
@@ -140,9 +143,11 @@ static status build(const command_line *line, alibi_error *error)
   status result = ALIBI_OK;
   if (!out) RAISE(error, ALIBI_INVALID, "data build: --out DIR is missing");
   if (line->operand_count < 2) RAISE(error, ALIBI_INVALID, "data build: expected at least one TEXT or DIR");
-  if (tokenizer_path && (command_line_given(line, &options, "vocabulary") || command_line_given(line, &options, "sample_mb")))
-    RAISE(error, ALIBI_INVALID,
-          "--vocabulary and --sample-mb are for a tokenizer that is trained, and --tokenizer names a finished one");
+  if (tokenizer_path &&
+      (command_line_given(line, &options, "vocabulary") || command_line_given(line, &options, "sample_mb")))
+    RAISE(
+        error, ALIBI_INVALID,
+        "--vocabulary and --sample-mb are for a tokenizer that is trained, and --tokenizer names a finished one");
   if (valid && command_line_given(line, &options, "held_out"))
     RAISE(error, ALIBI_INVALID, "--held-out and --valid: expected one of them");
   data_build_request request = {.texts = line->operands + 1,
@@ -182,15 +187,18 @@ static void print_folder(const char *folder, const data_catalogue *c)
     const data_shards *shards = &c->splits[s];
     data_shard sum = data_catalogue_sum(c, (data_split)s);
     if (shards->count == 0) continue;
-    printf("%-6s %" PRIu64 " tokens, %" PRIu64 " document%s, %" PRIu64 " bytes of text (%.2f a token), %zu shard%s\n",
+    printf("%-6s %" PRIu64 " tokens, %" PRIu64 " document%s, %" PRIu64
+           " bytes of text (%.2f a token), %zu shard%s\n",
            data_split_names[s], sum.tokens, sum.documents, plural(sum.documents), sum.bytes,
            (double)sum.bytes / (double)sum.tokens, shards->count, plural(shards->count));
     for (size_t i = 0; shards->count > 1 && i < shards->count; i++)
-      printf("  %s  %" PRIu64 " tokens, %" PRIu64 " document%s\n", shards->shards[i].file, shards->shards[i].tokens,
-             shards->shards[i].documents, plural(shards->shards[i].documents));
+      printf("  %s  %" PRIu64 " tokens, %" PRIu64 " document%s\n", shards->shards[i].file,
+             shards->shards[i].tokens, shards->shards[i].documents, plural(shards->shards[i].documents));
   }
-  if (c->left_out_empty > 0) printf("left out: %" PRIu64 " empty document%s\n", c->left_out_empty, plural(c->left_out_empty));
-  if (c->left_out_bad > 0) printf("left out: %" PRIu64 " line%s with no document\n", c->left_out_bad, plural(c->left_out_bad));
+  if (c->left_out_empty > 0)
+    printf("left out: %" PRIu64 " empty document%s\n", c->left_out_empty, plural(c->left_out_empty));
+  if (c->left_out_bad > 0)
+    printf("left out: %" PRIu64 " line%s with no document\n", c->left_out_bad, plural(c->left_out_bad));
 }
 
 static void print_source(const token_source *s, const char *format)
@@ -287,7 +295,8 @@ static status check(const char *path, alibi_error *error)
     tokens += data_catalogue_sum(&catalogue, (data_split)s).tokens;
     shards += catalogue.splits[s].count;
   }
-  if (!cli_quiet()) printf("%s: %zu shard%s with %" PRIu64 " tokens, nothing is wrong\n", path, shards, plural(shards), tokens);
+  if (!cli_quiet())
+    printf("%s: %zu shard%s with %" PRIu64 " tokens, nothing is wrong\n", path, shards, plural(shards), tokens);
   data_catalogue_free(&catalogue);
   return ALIBI_OK;
 }
@@ -296,7 +305,8 @@ static status check(const char *path, alibi_error *error)
 
 static status data_run(command_line *line, alibi_error *error)
 {
-  static const char *const of_show[] = {"json", "threads", "quiet", NULL}, *const of_check[] = {"threads", "quiet", NULL};
+  static const char *const of_show[] = {"json", "threads", "quiet", NULL}, *const of_check[] = {"threads", "quiet",
+                                                                                                NULL};
   const char *verb = line->operand_count > 0 ? line->operands[0] : "nothing";
   if (strcmp(verb, "build") == 0) {
     if (command_line_given(line, &options, "json"))
@@ -311,7 +321,8 @@ static status data_run(command_line *line, alibi_error *error)
     return fail(error, ALIBI_INVALID, "%s belongs to data %s, not to data %s", other,
                 strcmp(other, "--json") == 0 ? "show" : "build", verb);
   if (line->operand_count != 2)
-    return fail(error, ALIBI_INVALID, "data %s: expected one DIR or FILE, found %zu", verb, line->operand_count - 1);
+    return fail(error, ALIBI_INVALID, "data %s: expected one DIR or FILE, found %zu", verb,
+                line->operand_count - 1);
   return shows ? show(line->operands[1], error) : check(line->operands[1], error);
 }
 
@@ -319,16 +330,19 @@ const command command_data = {
     .name = "data",
     .summary = "Turns texts into shards of token ids, which train maps instead of reading texts.",
     .operands = "build TEXT|DIR... | show DIR|FILE | check DIR|FILE",
-    .details =
-        "build: files and folders to shards in --out. A plain text is one document; a file of JSON lines (.jsonl, .jsonlines, "
-        ".json-lines, .ndjson) has one in each line. Both may be packed with gzip or zstd. A folder is walked in the order of "
-        "its names; it gives the files that end in .txt, .text, .md or like JSON lines, with .gz or .zst behind or not. A build "
-        "that was stopped goes on when it is asked for again.\n"
-        "show: what is in a folder that was built, or in a file: a shard, a token file of llm.c, or nanogpt:FILE.\n"
-        "check: reads all of it and compares the fingerprints.\n"
-        "\n"
-        "  alibi data build --out data --vocabulary 8192 books/\n"
-        "  alibi train --out model data",
+    .details = "build: files and folders to shards in --out. A plain text is one document; a file of JSON lines "
+               "(.jsonl, .jsonlines, "
+               ".json-lines, .ndjson) has one in each line. Both may be packed with gzip or zstd. A folder is "
+               "walked in the order of "
+               "its names; it gives the files that end in .txt, .text, .md or like JSON lines, with .gz or .zst "
+               "behind or not. A build "
+               "that was stopped goes on when it is asked for again.\n"
+               "show: what is in a folder that was built, or in a file: a shard, a token file of llm.c, or "
+               "nanogpt:FILE.\n"
+               "check: reads all of it and compares the fingerprints.\n"
+               "\n"
+               "  alibi data build --out data --vocabulary 8192 books/\n"
+               "  alibi train --out model data",
     .options = data_add_options,
     .run = data_run,
 };

@@ -51,7 +51,8 @@ static status unpack(byte_stream *s, unsigned char *bytes, size_t room, size_t *
       return fail(error, ALIBI_BAD_INPUT, "%s: damaged %s data at byte %zu: %s", s->path, s->kind->name,
                   byte_stream_position(s), why);
     if (!s->ended && s->left == left && room_left == at)
-      return fail(error, ALIBI_BAD_INPUT, "%s: cut off: its %s data goes on after the last byte", s->path, s->kind->name);
+      return fail(error, ALIBI_BAD_INPUT, "%s: cut off: its %s data goes on after the last byte", s->path,
+                  s->kind->name);
   }
   *got = room - room_left;
   return ALIBI_OK;

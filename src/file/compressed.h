@@ -18,8 +18,8 @@ typedef struct byte_stream byte_stream;
 /* Of the bytes of a file, which are borrowed; path is for sentences and borrowed too. */
 status byte_stream_open(const char *path, compression kind, const void *data, size_t size, byte_stream **stream,
                         alibi_error *error);
-/* *got: how many bytes came, less than `room` only at the end.  Several gzip members or zstd frames one after the other are
- * one stream.  ALIBI_BAD_INPUT where the data is damaged or ends too early. */
+/* *got: how many bytes came, less than `room` only at the end.  Several gzip members or zstd frames one after the
+ * other are one stream.  ALIBI_BAD_INPUT where the data is damaged or ends too early. */
 status byte_stream_read(byte_stream *stream, void *bytes, size_t room, size_t *got, alibi_error *error);
 /* Bytes of the file that are used up. */
 size_t byte_stream_position(const byte_stream *stream);

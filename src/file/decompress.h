@@ -1,5 +1,5 @@
-/* file/decompress.h - one way of compression, behind a byte stream (file/compressed.c).  Each of them is one file, which alone
- * knows its library. */
+/* file/decompress.h - one way of compression, behind a byte stream (file/compressed.c).  Each of them is one file,
+ * which alone knows its library. */
 #ifndef FILE_DECOMPRESS_H
 #define FILE_DECOMPRESS_H
 
@@ -11,8 +11,8 @@
 typedef struct decompressor {
   const char *name; /* "gzip" */
   void *(*begin)(void);
-  /* Moves bytes from *input to *output, advancing both and lowering what is left.  *ended: the data is complete up to
-   * here.  NULL, or why it is damaged. */
+  /* Moves bytes from *input to *output, advancing both and lowering what is left.  *ended: the data is complete up
+   * to here.  NULL, or why it is damaged. */
   const char *(*run)(void *state, const unsigned char **input, size_t *input_left, unsigned char **output,
                      size_t *output_left, bool *ended);
   void (*end)(void *state);

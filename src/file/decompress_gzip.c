@@ -1,4 +1,5 @@
-/* gzip through zlib, and the only file that knows it.  After a member may come another one, or zeros that pad the file. */
+/* gzip through zlib, and the only file that knows it.  After a member may come another one, or zeros that pad the
+ * file. */
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Token files: every number of a header is held against the size of the file before it is used, and then every id is
- * looked at once, so that whoever trains later may index by it. */
+/* Token files: every number of a header is held against the size of the file before it is used, and then every id
+ * is looked at once, so that whoever trains later may index by it. */
 #include "file/token_file.h"
 
 #include <assert.h>
@@ -65,7 +65,8 @@ static status check_documents(const token_file *f, const char *path, alibi_error
   for (size_t i = 0; i < f->document_count; i++) {
     uint64_t start = f->documents[i];
     if (i == 0 ? start != 0 : start <= f->documents[i - 1] || start >= f->count)
-      return fail(error, ALIBI_BAD_INPUT, "%s: document %zu starts at token %" PRIu64 ", out of order", path, i + 1, start);
+      return fail(error, ALIBI_BAD_INPUT, "%s: document %zu starts at token %" PRIu64 ", out of order", path,
+                  i + 1, start);
   }
   return ALIBI_OK;
 }
@@ -74,10 +75,11 @@ static status read_shard(const char *path, token_file *f, alibi_error *error)
 {
   const unsigned char *bytes = f->map.data;
   if (f->map.size < HEADER)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected the %d bytes of a shard's header, found %zu", path, HEADER, f->map.size);
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected the %d bytes of a shard's header, found %zu", path, HEADER,
+                f->map.size);
   if (u32_at(bytes, 8) != VERSION)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected a shard of version %d, found version %" PRIu32, path, VERSION,
-                u32_at(bytes, 8));
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected a shard of version %d, found version %" PRIu32, path,
+                VERSION, u32_at(bytes, 8));
   if (u64_at(bytes, SEALED) != fingerprint_of(bytes, SEALED))
     return fail(error, ALIBI_BAD_INPUT, "%s: damaged: the header is not the one that was written", path);
   size_t width = u32_at(bytes, 12);
@@ -94,7 +96,8 @@ static status read_shard(const char *path, token_file *f, alibi_error *error)
   f->ids = bytes + HEADER;
   f->count = (size_t)count;
   f->document_count = (size_t)documents;
-  f->documents = documents ? (const uint64_t *)(const void *)(bytes + HEADER + size_round_up(f->count * width, 8)) : NULL;
+  f->documents =
+      documents ? (const uint64_t *)(const void *)(bytes + HEADER + size_round_up(f->count * width, 8)) : NULL;
   f->vocabulary = u32_at(bytes, 36);
   f->tokenizer = u64_at(bytes, 40);
   f->fingerprint = u64_at(bytes, 48);
@@ -103,7 +106,8 @@ static status read_shard(const char *path, token_file *f, alibi_error *error)
   f->largest = largest_id(f);
   if (f->largest != u32_at(bytes, 32) || (f->vocabulary && f->largest >= f->vocabulary))
     return fail(error, ALIBI_BAD_INPUT,
-                "%s: expected the largest id to be %" PRIu32 " and below the vocabulary of %" PRIu32 ", found %" PRIu32,
+                "%s: expected the largest id to be %" PRIu32 " and below the vocabulary of %" PRIu32
+                ", found %" PRIu32,
                 path, u32_at(bytes, 32), f->vocabulary, f->largest);
   return check_documents(f, path, error);
 }
@@ -120,16 +124,18 @@ static status read_llmc(const char *path, size_t kind, token_file *f, alibi_erro
 {
   const unsigned char *bytes = f->map.data;
   if (u32_at(bytes, 4) != llmc_kinds[kind].version)
-    return fail(error, ALIBI_BAD_INPUT, "%s: llm.c's magic number %" PRIu32 " with version %" PRIu32 ", expected version %" PRIu32,
-                path, llmc_kinds[kind].magic, u32_at(bytes, 4), llmc_kinds[kind].version);
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: llm.c's magic number %" PRIu32 " with version %" PRIu32 ", expected version %" PRIu32, path,
+                llmc_kinds[kind].magic, u32_at(bytes, 4), llmc_kinds[kind].version);
   if (f->map.size < LLMC_HEADER)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected the %d bytes of llm.c's header, found %zu", path, LLMC_HEADER,
-                f->map.size);
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected the %d bytes of llm.c's header, found %zu", path,
+                LLMC_HEADER, f->map.size);
   size_t width = llmc_kinds[kind].wide ? 4 : 2, count = u32_at(bytes, 8);
   size_t size = size_add(LLMC_HEADER, size_mul(count, width));
   if (count == 0 || count > INT32_MAX || size != f->map.size)
-    return fail(error, ALIBI_BAD_INPUT, "%s: the header says %" PRId32 " tokens of %zu bytes, the file has room for %zu",
-                path, (int32_t)count, width, (f->map.size - LLMC_HEADER) / width);
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: the header says %" PRId32 " tokens of %zu bytes, the file has room for %zu", path,
+                (int32_t)count, width, (f->map.size - LLMC_HEADER) / width);
   f->format = "llm.c";
   f->wide = llmc_kinds[kind].wide;
   f->ids = bytes + LLMC_HEADER;
@@ -145,13 +151,15 @@ status token_file_open(const char *path, token_file *f, alibi_error *error)
   status result = mapped_file_open(path, &f->map, error);
   if (result != ALIBI_OK) return result;
   size_t kind = llmc_kind(f->map.data, f->map.size);
-  if (f->map.size >= sizeof magic && memcmp(f->map.data, magic, sizeof magic) == 0) result = read_shard(path, f, error);
+  if (f->map.size >= sizeof magic && memcmp(f->map.data, magic, sizeof magic) == 0)
+    result = read_shard(path, f, error);
   else if (kind < LLMC_KINDS) result = read_llmc(path, kind, f, error);
   else
-    result = fail(error, ALIBI_BAD_INPUT,
-                  "%s: expected a shard of alibi or a token file of llm.c, found another beginning (a file of nanoGPT has "
-                  "none: say nanogpt:%s)",
-                  path, path);
+    result = fail(
+        error, ALIBI_BAD_INPUT,
+        "%s: expected a shard of alibi or a token file of llm.c, found another beginning (a file of nanoGPT has "
+        "none: say nanogpt:%s)",
+        path, path);
   if (result != ALIBI_OK) token_file_close(f);
   return result;
 }
@@ -162,9 +170,11 @@ status token_file_open_bare(const char *path, token_file *f, alibi_error *error)
   status result;
   TRY(mapped_file_open(path, &f->map, error));
   if (f->map.size == 0 || f->map.size % 2 != 0)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected ids of 2 bytes and nothing else, found %zu bytes", path, f->map.size);
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected ids of 2 bytes and nothing else, found %zu bytes", path,
+          f->map.size);
   if (llmc_kind(f->map.data, f->map.size) < LLMC_KINDS || (f->map.size >= 8 && memcmp(f->map.data, magic, 8) == 0))
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected ids without a header, found the header of another kind of token file", path);
+    RAISE(error, ALIBI_BAD_INPUT,
+          "%s: expected ids without a header, found the header of another kind of token file", path);
   f->format = "nanoGPT";
   f->ids = f->map.data;
   f->count = f->map.size / 2;
@@ -200,7 +210,8 @@ static void put(token_writer *w, const void *bytes, size_t size)
   fingerprint_add(w->content, bytes, size);
 }
 
-status token_writer_begin(const char *path, uint32_t vocabulary, uint64_t tokenizer, token_writer *w, alibi_error *error)
+status token_writer_begin(const char *path, uint32_t vocabulary, uint64_t tokenizer, token_writer *w,
+                          alibi_error *error)
 {
   static const unsigned char zeros[HEADER];
   status result;

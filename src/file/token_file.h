@@ -1,4 +1,5 @@
-/* file/token_file.h - token ids in a file that is mapped, not read: our shards, and the files of llm.c and nanoGPT.
+/* file/token_file.h - token ids in a file that is mapped, not read: our shards, and the files of llm.c and
+ * nanoGPT.
  *
  * A shard, little-endian throughout, 64 bytes of header and then exactly what it announces:
  *    0  "ALIBITOK"                       32  u32 largest id
@@ -32,8 +33,8 @@ typedef struct token_file {
   uint64_t tokenizer, fingerprint; /* fingerprint: of a shard its content's, of a foreign file all of it */
 } token_file;
 
-/* A shard of ours or a file of llm.c, as its first bytes say.  All of it is looked at: a number that does not fit the
- * file's size, a fingerprint that differs, a document out of order are ALIBI_BAD_INPUT with a sentence. */
+/* A shard of ours or a file of llm.c, as its first bytes say.  All of it is looked at: a number that does not fit
+ * the file's size, a fingerprint that differs, a document out of order are ALIBI_BAD_INPUT with a sentence. */
 status token_file_open(const char *path, token_file *file, alibi_error *error);
 /* Ids of 16 bits without a header: nothing in such a file can be checked but its size. */
 status token_file_open_bare(const char *path, token_file *file, alibi_error *error);

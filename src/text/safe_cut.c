@@ -1,6 +1,7 @@
-/* Safe cuts.  Merges never cross pieces (text/split.h), and no piece holds a blank after something else: where a printable ASCII character is
- * followed by a blank, a piece ends.  Nothing before that place looks beyond it: the pattern looks ahead only from
- * blanks, and by one character.  Bytes that are no UTF-8 end at an ASCII character too. */
+/* Safe cuts.  Merges never cross pieces (text/split.h), and no piece holds a blank after something else: where a
+ * printable ASCII character is followed by a blank, a piece ends.  Nothing before that place looks beyond it: the
+ * pattern looks ahead only from blanks, and by one character.  Bytes that are no UTF-8 end at an ASCII character
+ * too. */
 #include "text/safe_cut.h"
 
 #include <string.h>

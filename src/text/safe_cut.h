@@ -6,7 +6,8 @@
 
 #include "alibi/tokenizer.h"
 
-/* The first safe place at or after `from` (> 0); size where there is none before.  tokenizer NULL: of any byte-level BPE. */
+/* The first safe place at or after `from` (> 0); size where there is none before.  tokenizer NULL: of any
+ * byte-level BPE. */
 size_t tokenizer_safe_cut(const alibi_tokenizer *tokenizer, const unsigned char *text, size_t size, size_t from);
 
 #endif

@@ -1,4 +1,5 @@
-/* A tokenizer as bytes: its kind, its tokens in the order of ids, each after its length, and its merges by rank. */
+/* A tokenizer as bytes: its kind, its tokens in the order of ids, each after its length, and its merges by rank.
+ */
 #include "text/tokenizer_fingerprint.h"
 
 #include <string.h>

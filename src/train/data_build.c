@@ -1,7 +1,8 @@
 /* The build: what was asked for, what is there already, and the loop that encodes the rest.
  *
- * The loop turns in rounds of a few million bytes.  While the threads encode one round, the thread that drives them reads the next and
- * writes the one before; results are written in the order of the texts, so nothing depends on who was first. */
+ * The loop turns in rounds of a few million bytes.  While the threads encode one round, the thread that drives
+ * them reads the next and writes the one before; results are written in the order of the texts, so nothing depends
+ * on who was first. */
 #include "train/data_build.h"
 
 #include <assert.h>
@@ -28,14 +29,15 @@ typedef struct build {
   data_catalogue *catalogue; /* built->catalogue */
   text_list texts;
   alibi_tokenizer *tokenizer;
+  uint64_t given_tokenizer; /* its fingerprint, where it was named */
   document_feed feed;
   data_build_progress progress;
   uint64_t bytes_total;
   struct {
     token_writer writer;
     bool open;
-    data_shard shard;   /* as far as it is */
-    uint64_t next;      /* documents before this one are in shards already */
+    data_shard shard;    /* as far as it is */
+    uint64_t next;       /* documents before this one are in shards already */
     uint64_t empty, bad; /* documents left out since the last one of the shard */
   } splits[SPLIT_COUNT];
   uint64_t document_bytes; /* of the document that is being written */
@@ -61,9 +63,11 @@ typedef struct sample {
 
 static status sample_add(sample *s, const void *text, size_t size, alibi_error *error)
 {
-  status result = memory_grow(&s->text, &s->capacity, size_add(s->size, size), 1, "the sample of a tokenizer", error);
+  status result =
+      memory_grow(&s->text, &s->capacity, size_add(s->size, size), 1, "the sample of a tokenizer", error);
   if (result == ALIBI_OK)
-    result = memory_grow(&s->sizes, &s->size_capacity, s->count + 1, sizeof *s->sizes, "the sample of a tokenizer", error);
+    result = memory_grow(&s->sizes, &s->size_capacity, s->count + 1, sizeof *s->sizes, "the sample of a tokenizer",
+                         error);
   if (result != ALIBI_OK) return result;
   memcpy(s->text + s->size, text, size);
   s->size += size;
@@ -98,7 +102,7 @@ static status take_sample(build *b, sample *s, alibi_error *error)
     if (!piece.data || s->size >= b->request->sample_bytes) break;
     if (piece.split != SPLIT_TRAIN) continue;
     seen += (double)piece.size;
-    if (share < 1 && (double)s->size + (double)piece.size / 2 > share * seen) continue;
+    if (share < 1 && s->count > 0 && (double)s->size + (double)piece.size / 2 > share * seen) continue;
     const char *text = (const char *)piece.data;
     size_t size = piece.size;
     if (piece.line > 0) {
@@ -123,7 +127,8 @@ static status train_tokenizer(build *b, alibi_error *error)
   sample s = {0};
   status result = ALIBI_OK;
   TRY(take_sample(b, &s, error));
-  if (s.size == 0) RAISE(error, ALIBI_BAD_INPUT, "%s: expected text to train a tokenizer on, found none", b->request->texts[0]);
+  if (s.size == 0)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected text to train a tokenizer on, found none", b->request->texts[0]);
   report(b, "training the tokenizer");
   TRY(memory_new(&s.starts, s.count, sizeof *s.starts, "the sample of a tokenizer", error));
   for (size_t i = 0, at = 0; i < s.count; at += s.sizes[i++]) s.starts[i] = s.text + at;
@@ -150,7 +155,8 @@ static status list_texts(build *b, alibi_error *error)
     if (file->bytes == TEXT_FILE_STREAM) {
       TRY(mapped_file_open(file->path, &map, error)); /* it knows better what is wrong */
       mapped_file_close(&map);
-      RAISE(error, ALIBI_BAD_INPUT, "%s: expected a file or a folder, found a pipe, which cannot be read again", file->path);
+      RAISE(error, ALIBI_BAD_INPUT, "%s: expected a file or a folder, found a pipe, which cannot be read again",
+            file->path);
     }
     b->bytes_total += file->bytes;
   }
@@ -174,7 +180,8 @@ static status remove_unfinished(const char *folder, alibi_error *error)
   if (result != ALIBI_OK) return result;
   for (size_t i = 0; i < names.count; i++) {
     size_t length = strlen(names.names[i]);
-    bool ours = strstr(names.names[i], ".tokens.") || strncmp(names.names[i], DATA_UNFINISHED, strlen(DATA_UNFINISHED)) == 0 ||
+    bool ours = strstr(names.names[i], ".tokens.") ||
+                strncmp(names.names[i], DATA_UNFINISHED, strlen(DATA_UNFINISHED)) == 0 ||
                 strncmp(names.names[i], DATA_FINISHED, strlen(DATA_FINISHED)) == 0;
     if (!ours || length < 5 || strcmp(names.names[i] + length - 5, ".part") != 0) continue;
     char *path = path_join(folder, names.names[i]);
@@ -198,7 +205,8 @@ static status keep_shards(build *b, alibi_error *error)
       token_file_close(&file);
       if (result == ALIBI_FAILED) return result;
       if (result != ALIBI_OK) {
-        context_log(b->context, ALIBI_LOG_WARNING, "%s; it is built anew", error ? error->message : "a shard is damaged");
+        context_log(b->context, ALIBI_LOG_WARNING, "%s; it is built anew",
+                    error ? error->message : "a shard is damaged");
         shards->count = i;
         break;
       }
@@ -210,11 +218,12 @@ static status keep_shards(build *b, alibi_error *error)
 }
 
 /* Goes on with, or only looks at, what an earlier run has left under this name. */
-static status take_up(build *b, const char *name, uint64_t given_tokenizer, alibi_error *error)
+static status take_up(build *b, const char *name, alibi_error *error)
 {
   status result = data_catalogue_read(b->request->out, name, b->catalogue, error);
   if (result != ALIBI_OK) return result;
-  json_node *options = data_request_options(b->request, given_tokenizer), *sources = data_request_sources(&b->texts);
+  json_node *options = data_request_options(b->request, b->given_tokenizer),
+            *sources = data_request_sources(&b->texts);
   TRY(data_request_compare(b->request->out, b->catalogue->root, options, sources, error));
   b->built->was_finished = strcmp(name, DATA_FINISHED) == 0;
   if (b->built->was_finished) goto done;
@@ -224,7 +233,8 @@ static status take_up(build *b, const char *name, uint64_t given_tokenizer, alib
     if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
     result = open_tokenizer(path, &b->tokenizer, &found, error);
     if (result == ALIBI_OK && found != b->catalogue->tokenizer)
-      result = fail(error, ALIBI_BAD_INPUT, "%s: expected the tokenizer that made the shards beside it, found another", path);
+      result = fail(error, ALIBI_BAD_INPUT,
+                    "%s: expected the tokenizer that made the shards beside it, found another", path);
     free(path);
     TRY(result);
   }
@@ -235,25 +245,27 @@ done:
   return result;
 }
 
-static status write_catalogue(build *b, const char *name, uint64_t given_tokenizer, alibi_error *error)
+static status write_catalogue(build *b, const char *name, alibi_error *error)
 {
-  return data_catalogue_write(b->catalogue, b->request->out, name, data_request_options(b->request, given_tokenizer),
+  return data_catalogue_write(b->catalogue, b->request->out, name,
+                              data_request_options(b->request, b->given_tokenizer),
                               data_request_sources(&b->texts), error);
 }
 
 /* A new folder: the tokenizer first, then the list of no shards. */
-static status begin_new(build *b, uint64_t given_tokenizer, alibi_error *error)
+static status begin_new(build *b, alibi_error *error)
 {
   status result = ALIBI_OK;
   char *path = NULL;
   if (!b->tokenizer) TRY(train_tokenizer(b, error));
-  snprintf(b->catalogue->tokenizer_kind, sizeof b->catalogue->tokenizer_kind, "%s", alibi_tokenizer_kind(b->tokenizer));
+  snprintf(b->catalogue->tokenizer_kind, sizeof b->catalogue->tokenizer_kind, "%s",
+           alibi_tokenizer_kind(b->tokenizer));
   b->catalogue->vocabulary = alibi_tokenizer_vocabulary(b->tokenizer);
   TRY(tokenizer_fingerprint(b->tokenizer, &b->catalogue->tokenizer, error));
   path = path_join(b->request->out, DATA_TOKENIZER);
   if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
   TRY(alibi_tokenizer_save(b->tokenizer, path, error));
-  TRY(write_catalogue(b, DATA_UNFINISHED, given_tokenizer, error));
+  TRY(write_catalogue(b, DATA_UNFINISHED, error));
 done:
   free(path);
   return result;
@@ -261,7 +273,7 @@ done:
 
 /* ---- the loop ---- */
 
-static status close_shard(build *b, data_split split, uint64_t given_tokenizer, alibi_error *error)
+static status close_shard(build *b, data_split split, alibi_error *error)
 {
   data_shard *shard = &b->splits[split].shard;
   token_writer *w = &b->splits[split].writer;
@@ -270,7 +282,7 @@ static status close_shard(build *b, data_split split, uint64_t given_tokenizer, 
   b->splits[split].open = false;
   TRY(token_writer_commit(w, &shard->fingerprint, error));
   TRY(data_catalogue_add(b->catalogue, split, shard, error));
-  TRY(write_catalogue(b, DATA_UNFINISHED, given_tokenizer, error));
+  TRY(write_catalogue(b, DATA_UNFINISHED, error));
 done:
   return result;
 }
@@ -282,22 +294,17 @@ static status open_shard(build *b, data_split split, alibi_error *error)
   data_shard_name(split, b->catalogue->splits[split].count, shard->file);
   char *path = path_join(b->request->out, shard->file);
   if (!path) return fail(error, ALIBI_FAILED, "not enough memory for a path");
-  status result = token_writer_begin(path, b->catalogue->vocabulary, b->catalogue->tokenizer, &b->splits[split].writer, error);
+  status result =
+      token_writer_begin(path, b->catalogue->vocabulary, b->catalogue->tokenizer, &b->splits[split].writer, error);
   b->splits[split].open = result == ALIBI_OK;
   free(path);
   return result;
 }
 
-typedef struct sink {
-  build *build;
-  uint64_t given_tokenizer;
-} sink;
-
 /* The ids of the next piece, in the order of the texts. */
 static status write_piece(void *user, const data_job *job, alibi_error *error)
 {
-  sink *to = user;
-  build *b = to->build;
+  build *b = user;
   status result = ALIBI_OK;
   data_split split = job->split;
   token_writer *w = &b->splits[split].writer;
@@ -324,7 +331,7 @@ static status write_piece(void *user, const data_job *job, alibi_error *error)
   shard->left_out_bad += b->splits[split].bad;
   b->splits[split].empty = b->splits[split].bad = 0;
   b->progress.documents++;
-  if (w->count >= b->request->shard_tokens) TRY(close_shard(b, split, to->given_tokenizer, error));
+  if (w->count >= b->request->shard_tokens) TRY(close_shard(b, split, error));
   report(b, "building");
   result = context_check_cancel(b->context, error);
 done:
@@ -334,7 +341,7 @@ done:
 /* Pieces of documents that no shard has yet. */
 static status next_piece(void *user, feed_piece *piece, alibi_error *error)
 {
-  build *b = ((sink *)user)->build;
+  build *b = user;
   status result;
   do TRY(feed_next(&b->feed, piece, error));
   while (piece->data && piece->document < b->splits[piece->split].next);
@@ -344,21 +351,20 @@ done:
   return result;
 }
 
-static status encode_rest(build *b, uint64_t given_tokenizer, alibi_error *error)
+static status encode_rest(build *b, alibi_error *error)
 {
-  sink to = {b, given_tokenizer};
   data_rounds_request rounds = {.tokenizer = b->tokenizer,
                                 .name = b->request->name,
                                 .leave_out_bad = b->request->leave_out_bad,
                                 .threads = b->context->threads,
                                 .next = next_piece,
                                 .write = write_piece,
-                                .user = &to};
+                                .user = b};
   status result;
   feed_open(&b->feed, &b->texts, b->request->held_out, b->tokenizer, PIECE_BYTES);
   TRY(data_rounds_run(&rounds, error));
   for (int s = 0; s < SPLIT_COUNT; s++)
-    if (b->splits[s].open) TRY(close_shard(b, (data_split)s, given_tokenizer, error));
+    if (b->splits[s].open) TRY(close_shard(b, (data_split)s, error));
   b->catalogue->left_out_empty = b->feed.empty;
   b->catalogue->left_out_bad = 0;
   for (int s = 0; s < SPLIT_COUNT; s++) {
@@ -376,19 +382,20 @@ done:
   return result;
 }
 
-static status build_in_folder(build *b, uint64_t given_tokenizer, alibi_error *error)
+static status build_in_folder(build *b, alibi_error *error)
 {
   status result = ALIBI_OK;
-  char *finished = path_join(b->request->out, DATA_FINISHED), *unfinished = path_join(b->request->out, DATA_UNFINISHED);
+  char *finished = path_join(b->request->out, DATA_FINISHED),
+       *unfinished = path_join(b->request->out, DATA_UNFINISHED);
   if (!finished || !unfinished) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
   TRY(remove_unfinished(b->request->out, error));
   if (path_exists(finished)) {
-    TRY(take_up(b, DATA_FINISHED, given_tokenizer, error));
+    TRY(take_up(b, DATA_FINISHED, error));
   } else {
-    if (path_exists(unfinished)) TRY(take_up(b, DATA_UNFINISHED, given_tokenizer, error));
-    else TRY(begin_new(b, given_tokenizer, error));
-    TRY(encode_rest(b, given_tokenizer, error));
-    TRY(write_catalogue(b, DATA_FINISHED, given_tokenizer, error));
+    if (path_exists(unfinished)) TRY(take_up(b, DATA_UNFINISHED, error));
+    else TRY(begin_new(b, error));
+    TRY(encode_rest(b, error));
+    TRY(write_catalogue(b, DATA_FINISHED, error));
   }
   remove(unfinished);
 done:
@@ -397,21 +404,21 @@ done:
   return result;
 }
 
-status data_build(alibi_context *context, const data_build_request *request, data_build_result *built, alibi_error *error)
+status data_build(alibi_context *context, const data_build_request *request, data_build_result *built,
+                  alibi_error *error)
 {
   build b = {.context = context, .request = request, .built = built, .catalogue = &built->catalogue};
-  uint64_t given_tokenizer = 0; /* 0: one is trained */
   int lock = -1;
   char *lock_path = NULL;
   status result = ALIBI_OK;
   *built = (data_build_result){0};
   TRY(list_texts(&b, error));
-  if (request->tokenizer) TRY(open_tokenizer(request->tokenizer, &b.tokenizer, &given_tokenizer, error));
+  if (request->tokenizer) TRY(open_tokenizer(request->tokenizer, &b.tokenizer, &b.given_tokenizer, error));
   TRY(directory_make(request->out, error));
   lock_path = path_join(request->out, "build.lock");
   if (!lock_path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
   TRY(file_lock(lock_path, request->out, &lock, error));
-  TRY(build_in_folder(&b, given_tokenizer, error));
+  TRY(build_in_folder(&b, error));
 done:
   if (lock >= 0) remove(lock_path);
   file_unlock(lock);

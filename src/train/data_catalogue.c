@@ -1,5 +1,5 @@
-/* The catalogue as JSON.  Fingerprints are texts of 16 hexadecimal digits, since JSON's numbers are doubles to most
- * readers. */
+/* The catalogue as JSON.  Fingerprints are texts of 16 hexadecimal digits, since JSON's numbers are doubles to
+ * most readers. */
 #include "train/data_catalogue.h"
 
 #include <inttypes.h>
@@ -24,7 +24,8 @@ void data_shard_name(data_split split, size_t number, char name[SHARD_NAME_SIZE]
 status data_catalogue_add(data_catalogue *c, data_split split, const data_shard *shard, alibi_error *error)
 {
   data_shards *s = &c->splits[split];
-  status result = memory_grow(&s->shards, &s->capacity, s->count + 1, sizeof *s->shards, "the list of shards", error);
+  status result =
+      memory_grow(&s->shards, &s->capacity, s->count + 1, sizeof *s->shards, "the list of shards", error);
   if (result == ALIBI_OK) s->shards[s->count++] = *shard;
   return result;
 }
@@ -56,7 +57,8 @@ static bool get_fingerprint(const json_node *object, const char *key, uint64_t *
   return fingerprint_from_text(node_text(node_get(object, key), NULL), value);
 }
 
-static status read_split(data_catalogue *c, data_split split, const json_node *node, const char *path, alibi_error *error)
+static status read_split(data_catalogue *c, data_split split, const json_node *node, const char *path,
+                         alibi_error *error)
 {
   const json_node *list = node_get(node, "shards");
   for (size_t i = 0; i < node_count(list); i++) {
@@ -64,13 +66,14 @@ static status read_split(data_catalogue *c, data_split split, const json_node *n
     data_shard shard = {0};
     data_shard_name(split, i, shard.file);
     if (strcmp(node_text(node_get(row, "file"), ""), shard.file) != 0)
-      return fail(error, ALIBI_BAD_INPUT, "%s: %s: expected the file of shard %zu to be %s", path, data_split_names[split],
-                  i + 1, shard.file);
+      return fail(error, ALIBI_BAD_INPUT, "%s: %s: expected the file of shard %zu to be %s", path,
+                  data_split_names[split], i + 1, shard.file);
     if (!get_count(row, "tokens", &shard.tokens) || !get_count(row, "documents", &shard.documents) ||
         !get_count(row, "bytes", &shard.bytes) || !get_count(row, "next_document", &shard.next_document) ||
         !get_fingerprint(row, "fingerprint", &shard.fingerprint))
       return fail(error, ALIBI_BAD_INPUT,
-                  "%s: %s: expected tokens, documents, bytes, next_document and a fingerprint of 16 digits", path, shard.file);
+                  "%s: %s: expected tokens, documents, bytes, next_document and a fingerprint of 16 digits", path,
+                  shard.file);
     get_count(row, "left_out_empty", &shard.left_out_empty);
     get_count(row, "left_out_bad", &shard.left_out_bad);
     status result = data_catalogue_add(c, split, &shard, error);
@@ -96,7 +99,8 @@ status data_catalogue_read(const char *folder, const char *name, data_catalogue 
   *c = (data_catalogue){0};
   char *path = path_join(folder, name);
   if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
-  if (strcmp(name, DATA_FINISHED) == 0 && path_is_directory(folder) && !path_exists(path)) TRY(not_finished(folder, error));
+  if (strcmp(name, DATA_FINISHED) == 0 && path_is_directory(folder) && !path_exists(path))
+    TRY(not_finished(folder, error));
   TRY(node_read_file(path, &c->root, error));
   if (strcmp(node_text(node_get(c->root, "format"), ""), format_name) != 0 ||
       node_integer(node_get(c->root, "version"), 0) != VERSION)
@@ -191,11 +195,12 @@ status data_shard_open(const char *folder, const data_catalogue *c, const data_s
   char *path = path_join(folder, shard->file);
   if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
   TRY(token_file_open(path, file, error));
-  if (file->fingerprint != shard->fingerprint || file->count != shard->tokens || file->document_count != shard->documents ||
-      file->tokenizer != c->tokenizer || file->vocabulary != c->vocabulary)
+  if (file->fingerprint != shard->fingerprint || file->count != shard->tokens ||
+      file->document_count != shard->documents || file->tokenizer != c->tokenizer ||
+      file->vocabulary != c->vocabulary)
     RAISE(error, ALIBI_BAD_INPUT,
-          "%s: expected the shard that the list beside it names (%" PRIu64 " tokens), found another (%zu tokens)", path,
-          shard->tokens, file->count);
+          "%s: expected the shard that the list beside it names (%" PRIu64 " tokens), found another (%zu tokens)",
+          path, shard->tokens, file->count);
 done:
   free(path);
   if (result != ALIBI_OK) token_file_close(file);

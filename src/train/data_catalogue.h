@@ -1,7 +1,7 @@
 /* train/data_catalogue.h - data.json: what `alibi data build` made, or, as build.json, what it has made so far.
  *
- * The folder: data.json, tokenizer.json, train-00000.tokens ..., valid-00000.tokens ... (file/token_file.h).  data.json is
- * written last; where it lies, all is there. */
+ * The folder: data.json, tokenizer.json, train-00000.tokens ..., valid-00000.tokens ... (file/token_file.h).
+ * data.json is written last; where it lies, all is there. */
 #ifndef TRAIN_DATA_CATALOGUE_H
 #define TRAIN_DATA_CATALOGUE_H
 
@@ -24,7 +24,8 @@ enum { SHARD_NAME_SIZE = 32 };
 typedef struct data_shard {
   char file[SHARD_NAME_SIZE];
   uint64_t tokens, documents, bytes, fingerprint;
-  uint64_t left_out_empty, left_out_bad; /* documents without text, lines that are no document, before its last one */
+  uint64_t left_out_empty,
+      left_out_bad;       /* documents without text, lines that are no document, before its last one */
   uint64_t next_document; /* number of the first document (document_feed.h) after its last */
 } data_shard;
 
@@ -43,22 +44,24 @@ typedef struct data_catalogue {
 } data_catalogue;
 
 void data_shard_name(data_split split, size_t number, char name[SHARD_NAME_SIZE]);
-status data_catalogue_add(data_catalogue *catalogue, data_split split, const data_shard *shard, alibi_error *error);
+status data_catalogue_add(data_catalogue *catalogue, data_split split, const data_shard *shard,
+                          alibi_error *error);
 data_shard data_catalogue_sum(const data_catalogue *catalogue, data_split split); /* of its counts */
 
-/* folder/name.  ALIBI_BAD_INPUT with a sentence where anything is not as we write it: a shard's name too, so that no
- * catalogue leads out of its folder. */
+/* folder/name.  ALIBI_BAD_INPUT with a sentence where anything is not as we write it: a shard's name too, so that
+ * no catalogue leads out of its folder. */
 status data_catalogue_read(const char *folder, const char *name, data_catalogue *catalogue, alibi_error *error);
 /* Takes over options and sources. */
-status data_catalogue_write(const data_catalogue *catalogue, const char *folder, const char *name, json_node *options,
-                            json_node *sources, alibi_error *error);
+status data_catalogue_write(const data_catalogue *catalogue, const char *folder, const char *name,
+                            json_node *options, json_node *sources, alibi_error *error);
 void data_catalogue_free(data_catalogue *catalogue);
 
-/* Looks at every byte of a finished folder: are the shards those that data.json lists, and the tokenizer the one that made them? */
+/* Looks at every byte of a finished folder: are the shards those that data.json lists, and the tokenizer the one
+ * that made them? */
 status data_check(const char *folder, data_catalogue *catalogue, alibi_error *error);
 
 /* One shard of a folder, opened and held against the catalogue. */
-status data_shard_open(const char *folder, const data_catalogue *catalogue, const data_shard *shard, token_file *file,
-                       alibi_error *error);
+status data_shard_open(const char *folder, const data_catalogue *catalogue, const data_shard *shard,
+                       token_file *file, alibi_error *error);
 
 #endif

@@ -42,7 +42,8 @@ json_node *data_request_sources(const text_list *texts)
   return sources;
 }
 
-static status differs(const char *folder, const char *key, const json_node *then, const json_node *now, alibi_error *error)
+static status differs(const char *folder, const char *key, const json_node *then, const json_node *now,
+                      alibi_error *error)
 {
   char *was = node_to_text(then), *is = node_to_text(now), option[64];
   field_option("", key, option, sizeof option);
@@ -50,15 +51,15 @@ static status differs(const char *folder, const char *key, const json_node *then
   status result = ALIBI_OK;
   if (!same)
     result = fail(error, ALIBI_INVALID,
-                  "%s: holds data that was made with %s %s, not %s: repeat the options, or name another --out", folder,
-                  option, was ? was : "?", is ? is : "?");
+                  "%s: holds data that was made with %s %s, not %s: repeat the options, or name another --out",
+                  folder, option, was ? was : "?", is ? is : "?");
   free(was);
   free(is);
   return result;
 }
 
-status data_request_compare(const char *folder, const json_node *root, const json_node *options, const json_node *sources,
-                            alibi_error *error)
+status data_request_compare(const char *folder, const json_node *root, const json_node *options,
+                            const json_node *sources, alibi_error *error)
 {
   const json_node *then = node_get(root, "options"), *texts = node_get(root, "sources");
   for (size_t i = 0; i < node_count(options); i++) {
@@ -68,8 +69,8 @@ status data_request_compare(const char *folder, const json_node *root, const jso
     if (result != ALIBI_OK) return result;
   }
   if (node_count(texts) != node_count(sources))
-    return fail(error, ALIBI_INVALID, "%s: holds data of %zu texts, not %zu: repeat them, or name another --out", folder,
-                node_count(texts), node_count(sources));
+    return fail(error, ALIBI_INVALID, "%s: holds data of %zu texts, not %zu: repeat them, or name another --out",
+                folder, node_count(texts), node_count(sources));
   for (size_t i = 0; i < node_count(sources); i++) {
     const json_node *was = node_at(texts, i), *is = node_at(sources, i);
     const char *path = node_text(node_get(is, "path"), ""), *then_path = node_text(node_get(was, "path"), "");

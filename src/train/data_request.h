@@ -9,7 +9,7 @@ json_node *data_request_options(const data_build_request *request, uint64_t give
 json_node *data_request_sources(const text_list *texts);
 
 /* ALIBI_INVALID where the catalogue at `root` says something else. */
-status data_request_compare(const char *folder, const json_node *root, const json_node *options, const json_node *sources,
-                            alibi_error *error);
+status data_request_compare(const char *folder, const json_node *root, const json_node *options,
+                            const json_node *sources, alibi_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* Rounds.  Three of them turn: one is being encoded by tasks, the next one is filled and the one before written by the
- * thread that made the tasks, which then helps. */
+/* Rounds.  Three of them turn: one is being encoded by tasks, the next one is filled and the one before written by
+ * the thread that made the tasks, which then helps. */
 #include "train/data_rounds.h"
 
 #include <stdlib.h>
@@ -7,7 +7,12 @@
 
 #include "base/memory.h"
 
-enum { ROUNDS = 3, ROUND_BYTES = 1 << 20, ROUND_JOBS = 1 << 12, TASK_BYTES = 1 << 16 }; /* the first two for each thread */
+enum {
+  ROUNDS = 3,
+  ROUND_BYTES = 1 << 20,
+  ROUND_JOBS = 1 << 12,
+  TASK_BYTES = 1 << 16
+}; /* the first two for each thread */
 
 typedef struct round {
   unsigned char *text;

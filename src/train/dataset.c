@@ -1,5 +1,5 @@
-/* Texts to token ids: split by position, a tokenizer trained on the training part alone, ids in one array a part.  The texts
- * stay mapped until they are encoded; what was inside JSON is copied. */
+/* Texts to token ids: split by position, a tokenizer trained on the training part alone, ids in one array a part.
+ * The texts stay mapped until they are encoded; what was inside JSON is copied. */
 #include "train/dataset.h"
 
 #include <stdlib.h>
@@ -112,7 +112,8 @@ static status open_sources(const dataset_request *request, sources *s, alibi_err
   if (request->valid) TRY(text_list_add_all(&s->texts, "--valid", request->valid, TEXT_BY_NAME, true, error));
   TRY(memory_new(&s->readers, s->texts.count, sizeof *s->readers, "the texts", error));
   for (size_t i = 0; i < s->texts.count; i++) TRY(read_file(s, &s->texts.files[i], error));
-  if (s->train.count == 0) RAISE(error, ALIBI_BAD_INPUT, "%s: expected text to train on, found none", request->texts[0]);
+  if (s->train.count == 0)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected text to train on, found none", request->texts[0]);
 done:
   return result;
 }
@@ -127,8 +128,8 @@ static status choose_tokenizer(const dataset_request *request, const pieces *tra
 }
 
 /* starts: where in ids each piece does; NULL: nobody asks. */
-static status encode(const alibi_tokenizer *tokenizer, const pieces *p, uint32_t **ids, size_t *total, uint64_t *starts,
-                     alibi_error *error)
+static status encode(const alibi_tokenizer *tokenizer, const pieces *p, uint32_t **ids, size_t *total,
+                     uint64_t *starts, alibi_error *error)
 {
   size_t capacity = 0;
   for (size_t i = 0; i < p->count; i++) {

@@ -11,8 +11,8 @@
 typedef struct dataset_request {
   const char *const *texts; /* files and folders (train/document_reader.h) */
   size_t text_count;
-  const char *valid; /* the same that are held out, between commas; NULL: the end of each text is, and of the lines of
-                        JSON whole ones (train/document_feed.h) */
+  const char *valid; /* the same that are held out, between commas; NULL: the end of each text is, and of the lines
+                        of JSON whole ones (train/document_feed.h) */
   double held_out;   /* share; 0: none */
   const char
       *tokenizer;      /* "bytes", or the path of a tokenizer.json; NULL: a BPE is trained on the training part */
@@ -28,8 +28,8 @@ typedef struct dataset {
   uint32_t *token_bytes; /* [V] length of each token's text */
 } dataset;
 
-/* A held-out part begins at a line, if there is one near.  ALIBI_BAD_INPUT where a text is empty (in a folder such are left
- * out), or a line of JSON is not one with a field "text". */
+/* A held-out part begins at a line, if there is one near.  ALIBI_BAD_INPUT where a text is empty (in a folder such
+ * are left out), or a line of JSON is not one with a field "text". */
 status dataset_make(const dataset_request *request, dataset *data, alibi_error *error);
 void dataset_free(dataset *data);
 

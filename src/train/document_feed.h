@@ -1,8 +1,10 @@
-/* train/document_feed.h - the texts of a list as one sequence of documents, each for training or held out, long ones in pieces.
+/* train/document_feed.h - the texts of a list as one sequence of documents, each for training or held out, long
+ * ones in pieces.
  *
- * Held out are the files that the list marks so, and by share: of a plain text its end, from a line on; where the list has
- * more than FEED_FEW_TEXTS plain ones, and of JSON lines, whole documents, chosen so that up to every point of the
- * sequence about the share of its bytes is held out.  Nothing depends on chance, threads or where a reader began. */
+ * Held out are the files that the list marks so, and by share: of a plain text its end, from a line on; where the
+ * list has more than FEED_FEW_TEXTS plain ones, and of JSON lines, whole documents, chosen so that up to every
+ * point of the sequence about the share of its bytes is held out.  Nothing depends on chance, threads or where a
+ * reader began. */
 #ifndef TRAIN_DOCUMENT_FEED_H
 #define TRAIN_DOCUMENT_FEED_H
 
@@ -48,8 +50,8 @@ typedef struct document_feed {
   uint64_t documents, bytes_before;
 } document_feed;
 
-/* Everything is borrowed.  tokenizer: pieces are cut where it allows (text/safe_cut.h); NULL: a BPE that is still to be trained.  An
- * empty text is ALIBI_BAD_INPUT where it was named, not where a walk found it. */
+/* Everything is borrowed.  tokenizer: pieces are cut where it allows (text/safe_cut.h); NULL: a BPE that is still
+ * to be trained.  An empty text is ALIBI_BAD_INPUT where it was named, not where a walk found it. */
 void feed_open(document_feed *feed, const text_list *texts, double held_out, const alibi_tokenizer *tokenizer,
                size_t piece_bytes);
 status feed_next(document_feed *feed, feed_piece *piece, alibi_error *error);

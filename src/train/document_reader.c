@@ -1,5 +1,5 @@
-/* Documents out of files.  A file is mapped; what is packed runs through a window that slides over the unpacked bytes
- * and holds at least the line it gives out. */
+/* Documents out of files.  A file is mapped; what is packed runs through a window that slides over the unpacked
+ * bytes and holds at least the line it gives out. */
 #include "train/document_reader.h"
 
 #include <stdlib.h>
@@ -38,9 +38,11 @@ static text_format format_of(const char *name)
   return ends_in(name, kept, lines) ? TEXT_JSON_LINES : ends_in(name, kept, plain) ? TEXT_PLAIN : TEXT_BY_NAME;
 }
 
-static status add_file(text_list *list, const char *path, text_format format, bool held_out, bool walked, alibi_error *error)
+static status add_file(text_list *list, const char *path, text_format format, bool held_out, bool walked,
+                       alibi_error *error)
 {
-  status result = memory_grow(&list->files, &list->capacity, list->count + 1, sizeof *list->files, "the texts", error);
+  status result =
+      memory_grow(&list->files, &list->capacity, list->count + 1, sizeof *list->files, "the texts", error);
   if (result != ALIBI_OK) return result;
   text_file *file = &list->files[list->count];
   *file = (text_file){strdup(path), format == TEXT_JSON_LINES, held_out, walked, TEXT_FILE_STREAM};
@@ -50,12 +52,14 @@ static status add_file(text_list *list, const char *path, text_format format, bo
   return ALIBI_OK;
 }
 
-static status walk(text_list *list, const char *path, text_format format, bool held_out, int depth, alibi_error *error)
+static status walk(text_list *list, const char *path, text_format format, bool held_out, int depth,
+                   alibi_error *error)
 {
   directory_list names = {0};
   char *inside = NULL;
   status result = ALIBI_OK;
-  if (depth == WALK_DEPTH) RAISE(error, ALIBI_BAD_INPUT, "%s: more than %d folders within each other", path, WALK_DEPTH);
+  if (depth == WALK_DEPTH)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: more than %d folders within each other", path, WALK_DEPTH);
   TRY(directory_read(path, &names, error));
   for (size_t i = 0; i < names.count; i++) {
     if (names.names[i][0] == '.') continue;
@@ -80,8 +84,10 @@ status text_list_add(text_list *list, const char *path, text_format format, bool
   size_t before = list->count;
   status result = walk(list, path, format, held_out, 0, error);
   if (result == ALIBI_OK && list->count == before)
-    return fail(error, ALIBI_BAD_INPUT,
-                "%s: expected texts in this folder (.txt, .text, .md, .jsonl, with or without .gz or .zst), found none", path);
+    return fail(
+        error, ALIBI_BAD_INPUT,
+        "%s: expected texts in this folder (.txt, .text, .md, .jsonl, with or without .gz or .zst), found none",
+        path);
   return result;
 }
 
@@ -272,7 +278,7 @@ status document_line_text(const char *path, const document *line, const char *na
   *size = *text ? strlen(*text) : 0;
   if (*text) return ALIBI_OK;
   result = fail(error, ALIBI_BAD_INPUT, "%s: expected an object with a text field '%s', found %s", where, name,
-                found ? "something else in that field"
+                found                                ? "something else in that field"
                 : node_kind_of(*tree) == NODE_OBJECT ? "no such field"
                                                      : "no object");
   node_free(*tree);

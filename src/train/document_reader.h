@@ -1,11 +1,12 @@
-/* train/document_reader.h - texts as a user has them: files and folders, plain or JSON lines, packed or not; one document after
- * the other.
+/* train/document_reader.h - texts as a user has them: files and folders, plain or JSON lines, packed or not; one
+ * document after the other.
  *
- * A plain text is one document.  A file of JSON lines (.jsonl, .jsonlines, .json-lines, .ndjson) holds one document on every line, an
- * object with the text in one of its fields; lines without anything are skipped.  Whether gzip or zstd packed it says
- * not the name but the first bytes; the endings .gz and .zst are taken off before the name is looked at.  A folder is
- * walked in the order of the bytes of its names, folders within it too, names that begin with a dot not; by name it gives the
- * files that end in .txt, .text, .md or like JSON lines, packed or not. */
+ * A plain text is one document.  A file of JSON lines (.jsonl, .jsonlines, .json-lines, .ndjson) holds one
+ * document on every line, an object with the text in one of its fields; lines without anything are skipped.
+ * Whether gzip or zstd packed it says not the name but the first bytes; the endings .gz and .zst are taken off
+ * before the name is looked at.  A folder is walked in the order of the bytes of its names, folders within it too,
+ * names that begin with a dot not; by name it gives the files that end in .txt, .text, .md or like JSON lines,
+ * packed or not. */
 #ifndef TRAIN_DOCUMENT_READER_H
 #define TRAIN_DOCUMENT_READER_H
 
@@ -36,7 +37,8 @@ typedef struct text_list {
 
 /* Adds a file, or what a folder gives.  ALIBI_BAD_INPUT where there is nothing of the kind. */
 status text_list_add(text_list *list, const char *path, text_format format, bool held_out, alibi_error *error);
-/* One path, or several between commas; where all that is left is the name of a file or folder, comma or not, it is that one. */
+/* One path, or several between commas; where all that is left is the name of a file or folder, comma or not, it is
+ * that one. */
 status text_list_add_all(text_list *list, const char *option, const char *paths, text_format format, bool held_out,
                          alibi_error *error);
 void text_list_free(text_list *list);
@@ -56,12 +58,13 @@ size_t document_reader_position(const document_reader *reader); /* bytes of the 
 size_t document_reader_size(const document_reader *reader);     /* of the file; of a pipe too */
 void document_reader_close(document_reader *reader);
 
-/* The text in a line, in the field of this name.  It belongs to *tree: node_free.  ALIBI_BAD_INPUT names path and line. */
+/* The text in a line, in the field of this name.  It belongs to *tree: node_free.  ALIBI_BAD_INPUT names path and
+ * line. */
 status document_line_text(const char *path, const document *line, const char *name, json_node **tree,
                           const char **text, size_t *size, alibi_error *error);
 
-/* Where the part of a text that is held out begins: at `held_out` of its bytes before the end, or at a line soon after
- * that. */
+/* Where the part of a text that is held out begins: at `held_out` of its bytes before the end, or at a line soon
+ * after that. */
 size_t document_split_point(const unsigned char *data, size_t size, double held_out);
 
 #endif

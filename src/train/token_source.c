@@ -1,5 +1,5 @@
-/* The sequence over its parts.  Everything is found by two binary searches, the part and then the document, so that a
- * batch may look anywhere. */
+/* The sequence over its parts.  Everything is found by two binary searches, the part and then the document, so
+ * that a batch may look anywhere. */
 #include "train/token_source.h"
 
 #include <assert.h>
@@ -65,7 +65,8 @@ size_t token_source_next_document(const token_source *s, size_t from)
 /* Fills starts and the counts from the parts. */
 static status index_parts(token_source *s, alibi_error *error)
 {
-  status result = memory_new(&s->starts, size_add(s->part_count, 1), sizeof *s->starts, "the parts of a source", error);
+  status result =
+      memory_new(&s->starts, size_add(s->part_count, 1), sizeof *s->starts, "the parts of a source", error);
   bool documents = true;
   size_t document_count = 0;
   for (size_t p = 0; result == ALIBI_OK && p < s->part_count; p++) {
@@ -87,8 +88,9 @@ static status check_documents(const char *name, size_t count, const uint64_t *do
   for (size_t i = 1; i < document_count; i++)
     if (documents[i] <= documents[i - 1] || documents[i] >= count)
       return fail(error, ALIBI_INVALID,
-                  "%s: document %zu: expected a start after token %" PRIu64 " and before token %zu, found %" PRIu64, name,
-                  i + 1, documents[i - 1], count, documents[i]);
+                  "%s: document %zu: expected a start after token %" PRIu64
+                  " and before token %zu, found %" PRIu64,
+                  name, i + 1, documents[i - 1], count, documents[i]);
   return ALIBI_OK;
 }
 
@@ -169,7 +171,8 @@ bool token_source_has_split(const char *path, const char *split)
 static status parts_new(token_source *s, size_t count, alibi_error *error)
 {
   status result = memory_new(&s->parts, count, sizeof *s->parts, "the parts of a source", error);
-  return result == ALIBI_OK ? memory_new(&s->files, count, sizeof *s->files, "the parts of a source", error) : result;
+  return result == ALIBI_OK ? memory_new(&s->files, count, sizeof *s->files, "the parts of a source", error)
+                            : result;
 }
 
 /* Takes over an opened file. */
@@ -230,7 +233,8 @@ status token_source_open(const char *path, const char *split, token_source *s, a
   char *inside = NULL;
   status result;
   *s = (token_source){0};
-  if (number == SPLIT_COUNT) RAISE(error, ALIBI_INVALID, "expected the part train or valid of %s, found '%s'", path, split);
+  if (number == SPLIT_COUNT)
+    RAISE(error, ALIBI_INVALID, "expected the part train or valid of %s, found '%s'", path, split);
   s->name = strdup(path);
   if (!s->name) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
   if (!path_is_directory(place)) {
@@ -265,14 +269,15 @@ void token_source_close(token_source *s)
 status token_source_check(const token_source *s, uint32_t vocabulary, uint64_t tokenizer, alibi_error *error)
 {
   if (s->largest >= vocabulary)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected ids below the vocabulary of %" PRIu32 ", found %" PRIu32, s->name,
-                vocabulary, s->largest);
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected ids below the vocabulary of %" PRIu32 ", found %" PRIu32,
+                s->name, vocabulary, s->largest);
   if (s->tokenizer && tokenizer && s->tokenizer != tokenizer) {
     char made[FINGERPRINT_TEXT_SIZE], given[FINGERPRINT_TEXT_SIZE];
     fingerprint_to_text(s->tokenizer, made);
     fingerprint_to_text(tokenizer, given);
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected the tokenizer that made its ids (fingerprint %s), found another (%s)",
-                s->name, made, given);
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: expected the tokenizer that made its ids (fingerprint %s), found another (%s)", s->name, made,
+                given);
   }
   return ALIBI_OK;
 }

@@ -35,9 +35,9 @@ typedef struct token_source {
   size_t file_count;
 } token_source;
 
-/* path: a folder that `alibi data build` made, one of its shards, a file of llm.c, "nanogpt:FILE" or "nanogpt:DIR".
- * split: "train" or "valid"; a single file is all "train".  The files are mapped, and read once, so that a damaged one is
- * found here: ALIBI_BAD_INPUT.  ALIBI_INVALID where there is no such split. */
+/* path: a folder that `alibi data build` made, one of its shards, a file of llm.c, "nanogpt:FILE" or
+ * "nanogpt:DIR". split: "train" or "valid"; a single file is all "train".  The files are mapped, and read once, so
+ * that a damaged one is found here: ALIBI_BAD_INPUT.  ALIBI_INVALID where there is no such split. */
 status token_source_open(const char *path, const char *split, token_source *source, alibi_error *error);
 
 /* Is this path one for token_source_open, judged by its name and first bytes?  If not, it is text. */
@@ -60,8 +60,8 @@ bool token_source_has_documents(const token_source *source);
 /* The first start of a document that is > from; count where there is none, or none is known. */
 size_t token_source_next_document(const token_source *source, size_t from);
 
-/* ALIBI_BAD_INPUT where the ids are none of a vocabulary of this size, or another tokenizer made them (tokenizer: its
- * fingerprint, 0 where it is not known). */
+/* ALIBI_BAD_INPUT where the ids are none of a vocabulary of this size, or another tokenizer made them (tokenizer:
+ * its fingerprint, 0 where it is not known). */
 status token_source_check(const token_source *source, uint32_t vocabulary, uint64_t tokenizer, alibi_error *error);
 
 #endif

@@ -1,4 +1,5 @@
-/* Building data: the ids, the documents, what is held out, and that neither threads nor a stop in the middle change a byte. */
+/* Building data: the ids, the documents, what is held out, and that neither threads nor a stop in the middle
+ * change a byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ static alibi_context *context_of(int threads)
 /* Words of a few kinds, lines of some length; the same for the same seed. */
 static char *make_words(uint64_t seed, size_t size)
 {
-  static const char *const words[] = {"the ", "low ", "lower ", "newest\n", "it's ", "  ", "12 ", "\xc3\xa9t\xc3\xa9 ", "\n\n"};
+  static const char *const words[] = {
+      "the ", "low ", "lower ", "newest\n", "it's ", "  ", "12 ", "\xc3\xa9t\xc3\xa9 ", "\n\n"};
   char *text = malloc(size + 32);
   assert_non_null(text);
   size_t at = 0;
@@ -121,7 +123,8 @@ static void expect_same_folders(const char *a, const char *b)
 }
 
 /* The next document of a source is this text. */
-static void expect_document(const token_source *source, const alibi_tokenizer *tokenizer, size_t *at, const char *text, size_t size)
+static void expect_document(const token_source *source, const alibi_tokenizer *tokenizer, size_t *at,
+                            const char *text, size_t size)
 {
   uint32_t *ids, *found;
   size_t count, end = token_source_next_document(source, *at);
@@ -203,7 +206,8 @@ static void agrees_with_the_data_set(void **unused)
     token_source source;
     const uint32_t *ids = s == 0 ? data.train : data.valid;
     size_t count = s == 0 ? data.train_count : data.valid_count;
-    if (token_source_open(request.out, s == 0 ? "train" : "valid", &source, &error) != ALIBI_OK) fail_msg("%s", error.message);
+    if (token_source_open(request.out, s == 0 ? "train" : "valid", &source, &error) != ALIBI_OK)
+      fail_msg("%s", error.message);
     assert_int_equal(source.count, count);
     uint32_t *found = malloc(count * sizeof *found);
     assert_non_null(found);
@@ -256,7 +260,8 @@ static void goes_on_after_a_stop(void **unused)
   assert_non_null(bad);
   fputs("no json\n{\"text\": \"end\"}\n", bad);
   fclose(bad);
-  const char *texts[] = {scratch_path("a.txt"), scratch_path("b.jsonl"), scratch_path("c.txt"), scratch_path("d.jsonl")};
+  const char *texts[] = {scratch_path("a.txt"), scratch_path("b.jsonl"), scratch_path("c.txt"),
+                         scratch_path("d.jsonl")};
   char whole[128], parts[128];
   snprintf(whole, sizeof whole, "%s/whole", scratch_folder);
   snprintf(parts, sizeof parts, "%s/parts", scratch_folder);
@@ -373,10 +378,11 @@ static void refuses_bad_texts(void **unused)
   const struct {
     const char *name, *says;
     double held_out;
-  } cases[] = {{"b.jsonl", "b.jsonl: line 5001: expected an object with a text field 'text', found something else", 0.1},
-               {"empty.txt", "empty.txt: expected text, found an empty file", 0.1},
-               {"none.jsonl", "none.jsonl: expected text to train on, found none in these files", 0.1},
-               {"nowhere", "nowhere: cannot open", 0.1}};
+  } cases[] = {
+      {"b.jsonl", "b.jsonl: line 5001: expected an object with a text field 'text', found something else", 0.1},
+      {"empty.txt", "empty.txt: expected text, found an empty file", 0.1},
+      {"none.jsonl", "none.jsonl: expected text to train on, found none in these files", 0.1},
+      {"nowhere", "nowhere: cannot open", 0.1}};
   for (int threads = 1; threads <= 3; threads++)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
       char out[128];
@@ -421,11 +427,11 @@ static void finds_what_does_not_match(void **unused)
   assert_int_equal(rename(scratch_path("bytes/tokenizer.json"), scratch_path("out/tokenizer.json")), 0);
   assert_int_equal(data_check(scratch_path("out"), &catalogue, &error), ALIBI_BAD_INPUT);
   scratch_says(error.message, "expected the tokenizer that made the ids beside it");
-  static const char *const wrong[] = {"[]", "{\"format\": \"alibi tokens\", \"version\": 2}",
-                                      "{\"format\": \"alibi tokens\", \"version\": 1}",
-                                      "{\"format\": \"alibi tokens\", \"version\": 1, \"tokenizer\": {\"vocabulary\": 3, "
-                                      "\"fingerprint\": \"0123456789abcdef\"}, \"splits\": {\"train\": {\"shards\": "
-                                      "[{\"file\": \"../train-00000.tokens\"}]}}}"};
+  static const char *const wrong[] = {
+      "[]", "{\"format\": \"alibi tokens\", \"version\": 2}", "{\"format\": \"alibi tokens\", \"version\": 1}",
+      "{\"format\": \"alibi tokens\", \"version\": 1, \"tokenizer\": {\"vocabulary\": 3, "
+      "\"fingerprint\": \"0123456789abcdef\"}, \"splits\": {\"train\": {\"shards\": "
+      "[{\"file\": \"../train-00000.tokens\"}]}}}"};
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     scratch_write(scratch_path("out/data.json"), wrong[i], strlen(wrong[i]));
     assert_int_equal(token_source_open(scratch_path("out"), "train", &source, &error), ALIBI_BAD_INPUT);
@@ -464,11 +470,14 @@ static void opens_files_of_nanogpt(void **unused)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      WITH_FOLDER(ids_are_those_of_the_tokenizer), WITH_FOLDER(agrees_with_the_data_set),
-      cmocka_unit_test(holds_out_whole_lines),     WITH_FOLDER(goes_on_after_a_stop),
-      WITH_FOLDER(builds_damaged_shards_anew),     WITH_FOLDER(refuses_another_request),
-      WITH_FOLDER(refuses_bad_texts),              WITH_FOLDER(finds_what_does_not_match),
-      WITH_FOLDER(opens_files_of_nanogpt)};
+  const struct CMUnitTest tests[] = {WITH_FOLDER(ids_are_those_of_the_tokenizer),
+                                     WITH_FOLDER(agrees_with_the_data_set),
+                                     cmocka_unit_test(holds_out_whole_lines),
+                                     WITH_FOLDER(goes_on_after_a_stop),
+                                     WITH_FOLDER(builds_damaged_shards_anew),
+                                     WITH_FOLDER(refuses_another_request),
+                                     WITH_FOLDER(refuses_bad_texts),
+                                     WITH_FOLDER(finds_what_does_not_match),
+                                     WITH_FOLDER(opens_files_of_nanogpt)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

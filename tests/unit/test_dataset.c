@@ -201,8 +201,8 @@ static void refuses_empty_and_missing(void **unused)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      WITH_FOLDER(splits_at_a_line_near_the_share), WITH_FOLDER(splits_what_has_no_lines),
-      WITH_FOLDER(joins_texts_and_holds_out_of_each), WITH_FOLDER(tokenizer_sees_the_training_part_alone),
+      WITH_FOLDER(splits_at_a_line_near_the_share),      WITH_FOLDER(splits_what_has_no_lines),
+      WITH_FOLDER(joins_texts_and_holds_out_of_each),    WITH_FOLDER(tokenizer_sees_the_training_part_alone),
       WITH_FOLDER(reads_lines_packed_texts_and_folders), WITH_FOLDER(refuses_empty_and_missing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

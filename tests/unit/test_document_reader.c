@@ -24,12 +24,13 @@ static void put(const char *name, const char *text)
 static void walks_folders_in_order(void **unused)
 {
   (void)unused;
-  static const char *const names[] = {"b.txt", "a.jsonl.gz", "c.md.zst", "d.bin", ".hidden.txt", "sub/z.text", "sub/y.ndjson",
-                                      "txt", "e.txt.bak"};
+  static const char *const names[] = {"b.txt",      "a.jsonl.gz",   "c.md.zst", "d.bin",    ".hidden.txt",
+                                      "sub/z.text", "sub/y.ndjson", "txt",      "e.txt.bak"};
   static const struct {
     const char *name;
     bool lines;
-  } expected[] = {{"a.jsonl.gz", true}, {"b.txt", false}, {"c.md.zst", false}, {"sub/y.ndjson", true}, {"sub/z.text", false}};
+  } expected[] = {
+      {"a.jsonl.gz", true}, {"b.txt", false}, {"c.md.zst", false}, {"sub/y.ndjson", true}, {"sub/z.text", false}};
   assert_int_equal(mkdir(scratch_path("sub"), 0777), 0);
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) put(names[i], "x");
   text_list list = {0};
@@ -168,7 +169,8 @@ static void reads_long_packed_lines(void **unused)
   text_file file = {.path = (char *)(uintptr_t)scratch_path("long.gz"), .lines = true};
   char command[256];
   snprintf(command, sizeof command,
-           "for i in 1 2 3 4 5; do head -c %d /dev/zero | tr '\\0' $i; echo; done | gzip > %s/long.gz", LONG, scratch_folder);
+           "for i in 1 2 3 4 5; do head -c %d /dev/zero | tr '\\0' $i; echo; done | gzip > %s/long.gz", LONG,
+           scratch_folder);
   assert_int_equal(system(command), 0);
   document_reader *reader;
   document next;
@@ -215,10 +217,12 @@ static void takes_the_text_out_of_a_line(void **unused)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      WITH_FOLDER(walks_folders_in_order), WITH_FOLDER(refuses_folders_without_end),
-      WITH_FOLDER(reads_texts_and_lines),  WITH_FOLDER(reads_packed_files),
-      WITH_FOLDER(finds_damaged_packing),  WITH_FOLDER(reads_long_packed_lines),
-      cmocka_unit_test(takes_the_text_out_of_a_line)};
+  const struct CMUnitTest tests[] = {WITH_FOLDER(walks_folders_in_order),
+                                     WITH_FOLDER(refuses_folders_without_end),
+                                     WITH_FOLDER(reads_texts_and_lines),
+                                     WITH_FOLDER(reads_packed_files),
+                                     WITH_FOLDER(finds_damaged_packing),
+                                     WITH_FOLDER(reads_long_packed_lines),
+                                     cmocka_unit_test(takes_the_text_out_of_a_line)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

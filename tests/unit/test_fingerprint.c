@@ -47,12 +47,15 @@ static void is_written_and_read(void **unused)
   fingerprint_to_text(UINT64_C(0x0123456789abcdef), text);
   assert_string_equal(text, "0123456789abcdef");
   assert_true(fingerprint_from_text(text, &value) && value == UINT64_C(0x0123456789abcdef));
-  static const char *const wrong[] = {"", "0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF", "0123456789abcde ", "-123456789abcdef"};
-  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) assert_false(fingerprint_from_text(wrong[i], &value));
+  static const char *const wrong[] = {
+      "", "0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF", "0123456789abcde ", "-123456789abcdef"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+    assert_false(fingerprint_from_text(wrong[i], &value));
   assert_false(fingerprint_from_text(NULL, &value));
 }
 
-/* A tokenizer is the same after it was saved and opened; others are others, also where only the order of merges is. */
+/* A tokenizer is the same after it was saved and opened; others are others, also where only the order of merges
+ * is. */
 static void tells_tokenizers_apart(void **unused)
 {
   (void)unused;
@@ -62,7 +65,8 @@ static void tells_tokenizers_apart(void **unused)
   alibi_tokenizer *t;
   for (int i = 0; i < 3; i++) {
     const size_t size = 14;
-    status made = i == 2 ? alibi_tokenizer_new_bytes(&t, &error) : alibi_tokenizer_train(&texts[i], &size, 1, 258, &t, &error);
+    status made = i == 2 ? alibi_tokenizer_new_bytes(&t, &error)
+                         : alibi_tokenizer_train(&texts[i], &size, 1, 258, &t, &error);
     assert_int_equal(made, ALIBI_OK);
     assert_int_equal(tokenizer_fingerprint(t, &values[i], &error), ALIBI_OK);
     assert_int_equal(alibi_tokenizer_save(t, scratch_path("t.json"), &error), ALIBI_OK);
@@ -79,6 +83,7 @@ static void tells_tokenizers_apart(void **unused)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(is_xxh3), cmocka_unit_test(pieces_give_the_same),
-                                     cmocka_unit_test(is_written_and_read), cmocka_unit_test(tells_tokenizers_apart)};
+                                     cmocka_unit_test(is_written_and_read),
+                                     cmocka_unit_test(tells_tokenizers_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Safe cuts: the ids of the parts are the ids of the whole, wherever a cut is allowed, on texts made to break it. */
+/* Safe cuts: the ids of the parts are the ids of the whole, wherever a cut is allowed, on texts made to break it.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,9 +15,10 @@
 static alibi_error error;
 
 /* Blanks of ASCII and Unicode, contractions, digits, halves of characters, bytes that are none. */
-static const char *const shards[] = {"a",    "low",      "er",       " ",        "  ",   "\n",   "\n\n", "\t",   "\r\n", "'s",
-                                     "'ll",  "'",        "12",       "\xc2\xa0", "\xc2", "\xa0", "\xe3\x80\x80", "\xe2\x80",
-                                     "\xff", "\xc3\xa9", "\xc2\x85", "!",        "?!",   "\x1c", "\x7f", "newest"};
+static const char *const shards[] = {"a",    "low",  "er",           " ",        "  ",    "\n",       "\n\n",
+                                     "\t",   "\r\n", "'s",           "'ll",      "'",     "12",       "\xc2\xa0",
+                                     "\xc2", "\xa0", "\xe3\x80\x80", "\xe2\x80", "\xff",  "\xc3\xa9", "\xc2\x85",
+                                     "!",    "?!",   "\x1c",         "\x7f",     "newest"};
 enum { SHARDS = sizeof shards / sizeof shards[0], TEXTS = 400, PIECES = 60 };
 
 static size_t make_text(uint64_t number, char *text)
@@ -36,7 +38,8 @@ static void cut_or_whole_is_the_same(void **unused)
   alibi_tokenizer *tokenizer;
   char text[PIECES * 8];
   size_t cuts = 0;
-  static const char sample[] = "low lower lowest  low\n\nlower newest\n newest 's 'll low's low'll 12 12 !! ?! low low  low";
+  static const char sample[] =
+      "low lower lowest  low\n\nlower newest\n newest 's 'll low's low'll 12 12 !! ?! low low  low";
   const char *samples[] = {sample};
   const size_t sizes[] = {sizeof sample - 1};
   assert_int_equal(alibi_tokenizer_train(samples, sizes, 1, 280, &tokenizer, &error), ALIBI_OK);
@@ -77,6 +80,7 @@ static void finds_the_first_place(void **unused)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cut_or_whole_is_the_same), cmocka_unit_test(finds_the_first_place)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cut_or_whole_is_the_same),
+                                     cmocka_unit_test(finds_the_first_place)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

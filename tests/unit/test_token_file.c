@@ -115,10 +115,14 @@ static void holds_numbers_against_the_file(void **unused)
     size_t bytes;
     const char *says;
   } cases[] = {
-      {16, UINT64_MAX, 8, "damaged"},         {16, (UINT64_MAX >> 1) + 1, 8, "damaged"}, {16, 0, 8, "damaged"},
-      {24, UINT64_MAX, 8, "cut off"},         {12, 3, 4, "expected ids of 2 or 4 bytes, found 3"},
+      {16, UINT64_MAX, 8, "damaged"},
+      {16, (UINT64_MAX >> 1) + 1, 8, "damaged"},
+      {16, 0, 8, "damaged"},
+      {24, UINT64_MAX, 8, "cut off"},
+      {12, 3, 4, "expected ids of 2 or 4 bytes, found 3"},
       {8, 2, 4, "expected a shard of version 1, found version 2"},
-      {32, 3, 4, "expected the largest id to be 3"}, {36, 400, 4, "below the vocabulary of 400, found 400"},
+      {32, 3, 4, "expected the largest id to be 3"},
+      {36, 400, 4, "below the vocabulary of 400, found 400"},
       {64 + 16 + 8, 6, 8, "document 3 starts at token 6, out of order"},
       {64 + 16 + 16, 7, 8, "document 3 starts at token 7, out of order"},
       {64 + 16, 1, 8, "document 1 starts at token 1, out of order"},
@@ -219,9 +223,11 @@ static void reads_bare_ids_only_when_asked(void **unused)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      WITH_FOLDER(maps_what_was_written),    WITH_FOLDER(finds_every_damage),
-      WITH_FOLDER(holds_numbers_against_the_file), WITH_FOLDER(abandoned_leaves_nothing),
-      WITH_FOLDER(reads_files_of_llmc),      WITH_FOLDER(reads_bare_ids_only_when_asked)};
+  const struct CMUnitTest tests[] = {WITH_FOLDER(maps_what_was_written),
+                                     WITH_FOLDER(finds_every_damage),
+                                     WITH_FOLDER(holds_numbers_against_the_file),
+                                     WITH_FOLDER(abandoned_leaves_nothing),
+                                     WITH_FOLDER(reads_files_of_llmc),
+                                     WITH_FOLDER(reads_bare_ids_only_when_asked)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
