@@ -83,6 +83,15 @@ int system_processors(void)
   return count < 1 ? 1 : count > INT_MAX ? INT_MAX : (int)count;
 }
 
+int system_first_processor(void)
+{
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return -1;
+  for (int i = 0; i < CPU_SETSIZE; i++)
+    if (CPU_ISSET(i, &set)) return i;
+  return -1;
+}
+
 void system_yield(void)
 {
   sched_yield();

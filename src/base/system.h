@@ -15,6 +15,7 @@ double system_seconds(void);
 double system_cpu_seconds(void);
 size_t system_peak_memory(void);
 int system_processors(void); /* those this process may run on */
+int system_first_processor(void); /* of those; -1: unknown */
 void system_yield(void);     /* lets another thread run */
 /* Asks for large pages behind memory that is aligned to SYSTEM_LARGE_PAGE; no harm where there are none. */
 enum { SYSTEM_LARGE_PAGE = 2 << 20 };

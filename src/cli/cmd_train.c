@@ -9,12 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/context.h"
 #include "base/directory.h"
 #include "base/number.h"
 #include "base/system.h"
+#include "bench/bench_measure.h"
 #include "cli/config_file.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/run.h"
 #include "cli/terminal.h"
 #include "cli/train_command.h"
@@ -48,7 +51,7 @@ static own_options own;
 static run_settings run_options;
 static model_options model_settings;
 static const char *out, *tokenizer_path, *valid_path, *from_path, *extend, *config_path, *mix, *evaluate_lengths, *sample_prompt,
-    *write_config;
+    *write_config, *ranks;
 static const command_line *current;
 static bool data_in_files; /* token ids, not texts */
 
@@ -57,6 +60,7 @@ static const char *const hidden[] = {"vocabulary", "original_length", NULL};
 static void train_add_options(command_line *line)
 {
   tokenizer_path = out = valid_path = from_path = extend = mix = evaluate_lengths = sample_prompt = write_config = NULL;
+  ranks = "auto";
   command_add_config(line, &config_path);
   command_add_text(line, "write_config", "FILE", &write_config, "write all settings as such a file, before the training");
   command_add_text(line, "out", "DIR", &out, "where the model goes");
@@ -72,6 +76,8 @@ static void train_add_options(command_line *line)
   command_add_text(line, "evaluate_lengths", "LIST", &evaluate_lengths,
                    "tokens a window of evaluations during training; without it the training length");
   command_add_text(line, "sample_prompt", "TEXT", &sample_prompt, "what samples go on from; without it a line's end");
+  command_add_text(line, "ranks", "NAME", &ranks,
+                   "processes that train together: mpi, self (this one alone), or auto: mpi where mpirun or srun started it");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(own_fields), &own, "");
   model_options_add(line, &model_settings, hidden);
   command_add_group(line, "During training", run_setting_fields(), &run_options, "");
@@ -88,7 +94,7 @@ static bool is_used(const char *method)
 static bool is_setting(const void *values, const char *name)
 {
   static const char *const others[] = {"out",       "write_config", "threads", "quiet", "resume",
-                                       "overwrite", "dry_run",      "json",    NULL};
+                                       "overwrite", "dry_run",      "json",    "ranks", NULL};
   for (size_t i = 0; others[i]; i++)
     if (strcmp(name, others[i]) == 0) return false;
   if (strcmp(name, "vocabulary") == 0) return command_line_given(current, &own, name) || !(tokenizer_path || from_path || data_in_files);
@@ -111,6 +117,7 @@ static const char *const free_names[] = {"out",
                                          "overwrite",
                                          "dry_run",
                                          "json",
+                                         "ranks",
                                          "checkpoint_every",
                                          "checkpoint_minutes",
                                          "keep_checkpoints",
@@ -203,6 +210,20 @@ static status check_settings(const training *t, alibi_error *error)
   return option_sentence(result, t->config.position, error);
 }
 
+/* An evaluation that cannot be is known before the training. */
+static status check_positions(const alibi_model_config *given, int64_t length, alibi_error *error)
+{
+  alibi_model_config config = *given;
+  status result = model_config_resolve(&config, error);
+  if (result != ALIBI_OK || config.extension[0]) return result;
+  const position_method *method = model_config_method(&config);
+  position_shape shape = model_config_position_shape(&config);
+  size_t limit = position_method_limit(method, &shape, config.position_options.bytes, NULL);
+  if ((size_t)length <= limit) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID, "--evaluate-lengths: expected at most the %zu positions that the method '%s' has, found %" PRId64,
+              limit, method->name, length);
+}
+
 static status read_lengths(training *t, alibi_error *error)
 {
   const char *rest = evaluate_lengths, *item;
@@ -219,6 +240,7 @@ static status read_lengths(training *t, alibi_error *error)
     int64_t *length = &t->task.lengths[t->task.length_count++];
     if (!integer_read(text, length) || *length < 1 || *length > 1 << 24)
       RAISE(error, ALIBI_INVALID, "--evaluate-lengths: expected lengths from 1 to %d with commas between them, found '%s'", 1 << 24, text);
+    TRY(check_positions(&t->config, *length, error));
   }
 done:
   return result;
@@ -255,7 +277,7 @@ static void on_damaged(void *user, const char *sentence)
 {
   going_on *g = user;
   g->damaged++;
-  progress_note("alibi: warning: %s; the checkpoint is passed over", sentence);
+  if (ranks_lead()) progress_note("alibi: warning: %s; the checkpoint is passed over", sentence);
 }
 
 static status find_checkpoint(going_on *g, alibi_error *error)
@@ -346,7 +368,7 @@ done:
 static status save_settings(training *t, alibi_error *error)
 {
   t->settings = config_file_node(t->line, is_setting);
-  return write_config ? node_write_file(t->settings, write_config, error) : ALIBI_OK;
+  return write_config && ranks_lead() ? node_write_file(t->settings, write_config, error) : ALIBI_OK;
 }
 
 /* ---- data ---- */
@@ -404,9 +426,13 @@ static status read_data(training *t, const char *folder, alibi_error *error)
   if (result != ALIBI_OK) goto done;
   if (!from_path) t->config.vocabulary = t->data.vocabulary;
   TRY(check_data(t, tokenizer, error));
-  if (!cli_quiet())
-    progress_note("%s tokenizer, %" PRId64 " tokens; %zu tokens (%.2f MB) to train on, %zu (%.2f MB) to test on",
+  if (!cli_quiet() && data_in_files)
+    progress_note("%s tokenizer, %" PRId64 " tokens; %zu tokens to train on, %zu to test on",
                   t->data.tokenizer ? alibi_tokenizer_kind(t->data.tokenizer) : "no", t->config.vocabulary, t->data.train_count,
+                  t->data.valid_count);
+  else if (!cli_quiet())
+    progress_note("%s tokenizer, %" PRId64 " tokens; %zu tokens (%.2f MB) to train on, %zu (%.2f MB) to test on",
+                  alibi_tokenizer_kind(t->data.tokenizer), t->config.vocabulary, t->data.train_count,
                   (double)t->data.train_bytes * 1e-6, t->data.valid_count, (double)t->data.valid_bytes * 1e-6);
 done:
   free(found);
@@ -474,6 +500,17 @@ static status make_trainer(training *t, const going_on *g, alibi_error *error)
   return result;
 }
 
+/* The best of a few short turns: other programs only ever take from it. */
+static double measure_peak(alibi_context *context)
+{
+  enum { TURNS = 8 };
+  const double TURN_SECONDS = 0.004;
+  double best = 0;
+  for (int i = 0; i < TURNS; i++)
+    best = fmax(best, bench_peak(alibi_context_isa(context), alibi_context_threads(context), TURN_SECONDS));
+  return best;
+}
+
 static status run(training *t, alibi_error *error)
 {
   char text[256], time[32];
@@ -486,6 +523,7 @@ static status run(training *t, alibi_error *error)
   task->valid = t->data.valid;
   task->valid_count = t->data.valid_count;
   task->settings_record = t->settings;
+  task->peak = comm_ranks(ranks_comm()) * measure_peak(t->context);
   shown = (display){.item = -1, .steps = t->options.steps};
   task->watch = (run_watch){.step = on_step, .note = on_note, .warn = on_warning, .user = &shown};
   status result = training_run(t->trainer, task, &t->state, error);
@@ -621,6 +659,36 @@ static void free_training(training *t, going_on *g)
   cli_context_free(t->context);
 }
 
+/* All that is done before the first step; concerns no other rank. */
+static status prepare(training *t, command_line *line, going_on *g, int *lock, alibi_error *error)
+{
+  status result;
+  TRY(cli_context(&t->context, error));
+  t->context->comm = ranks_comm();
+  if (own.resume) TRY(go_on(line, g, error));
+  if (g->finished) goto done;
+  TRY(read_settings(t, g->path ? &g->about.config : NULL, error));
+  t->out = out, t->from_path = from_path, t->valid_path = valid_path, t->held_out = own.held_out;
+  if (!own.dry_run) {
+    if (ranks_lead()) TRY(try_writing(lock, error));
+    if (!own.resume) TRY(check_unfinished(error));
+  }
+  TRY(read_data(t, g->path ? g->path : from_path, error));
+  if (own.dry_run) goto done;
+  TRY(train_plan_check(t, error));
+  TRY(make_trainer(t, g, error));
+done:
+  return result;
+}
+
+/* What rank 0 does when all have trained. */
+static status conclude(training *t, status result, alibi_error *error)
+{
+  if (!ranks_lead()) return result == ALIBI_CANCELLED ? ALIBI_OK : result;
+  if (result == ALIBI_CANCELLED) return keep_interrupted(t, error);
+  return result == ALIBI_OK ? finish(t, error) : result;
+}
+
 static status train_run(command_line *line, alibi_error *error)
 {
   static training t;
@@ -628,29 +696,18 @@ static status train_run(command_line *line, alibi_error *error)
   int lock = -1;
   status result;
   t = (training){.line = current = line};
-  TRY(cli_context(&t.context, error));
-  if (own.resume) TRY(go_on(line, &g, error));
+  TRY(ranks_open(ranks, error));
+  TRY(comm_agree(ranks_comm(), prepare(&t, line, &g, &lock, error), error));
   if (g.finished) {
-    printf("%s: finished already\n", out);
-    goto done;
+    if (ranks_lead()) printf("%s: finished already\n", out);
+  } else if (own.dry_run) {
+    TRY(comm_agree(ranks_comm(), ranks_lead() ? train_plan_print(&t, own.json, error) : ALIBI_OK, error));
+  } else {
+    result = run(&t, error);
+    TRY(comm_agree(ranks_comm(), conclude(&t, result, error), error));
   }
-  TRY(read_settings(&t, g.path ? &g.about.config : NULL, error));
-  t.out = out, t.from_path = from_path, t.valid_path = valid_path, t.held_out = own.held_out;
-  if (!own.dry_run) {
-    TRY(try_writing(&lock, error));
-    if (!own.resume) TRY(check_unfinished(error));
-  }
-  TRY(read_data(&t, g.path ? g.path : from_path, error));
-  if (own.dry_run) {
-    TRY(train_plan_print(&t, own.json, error));
-    goto done;
-  }
-  TRY(train_plan_check(&t, error));
-  TRY(make_trainer(&t, &g, error));
-  result = run(&t, error);
-  if (result == ALIBI_CANCELLED) result = keep_interrupted(&t, error);
-  if (result == ALIBI_OK) result = finish(&t, error);
 done:
+  if (result != ALIBI_OK && !ranks_lead() && !comm_is_broken(ranks_comm())) error->message[0] = '\0'; /* rank 0 says it */
   free_training(&t, &g);
   file_unlock(lock);
   return result;

@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/run.h"
 #include "cli/terminal.h"
 
@@ -137,5 +138,6 @@ int main(int count, char **arguments)
     fprintf(stderr, "alibi: %s\n", error.message);
     if (result == ALIBI_OK) result = written;
   }
+  ranks_close(result, command_exit_code(result));
   return command_exit_code(result);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/system.h"
 #include "cli/progress.h"
 
 typedef struct general_options {
@@ -37,6 +38,18 @@ int cli_threads(void)
 bool cli_quiet(void)
 {
   return general.quiet;
+}
+
+void cli_share_threads(int processes)
+{
+  if (general.threads > 0) return;
+  general.threads = system_processors() / processes;
+  if (general.threads < 1) general.threads = 1;
+}
+
+void cli_be_quiet(void)
+{
+  general.quiet = true;
 }
 
 bool cli_interrupted(void)

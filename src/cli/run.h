@@ -11,6 +11,11 @@ void cli_add_general(command_line *line);
 int cli_threads(void); /* as given: 0 is all processors */
 bool cli_quiet(void);
 
+/* Where several processes share this machine: without --threads each has its part of the processors.  And all but one are as if
+ * with --quiet. */
+void cli_share_threads(int processes);
+void cli_be_quiet(void);
+
 /* A context with the threads of --threads.  The first SIGINT or SIGTERM cancels it, a second one ends the program
  * with exit code 130.  Its log goes to stderr: warnings always, information without --quiet.  One at a time;
  * release with cli_context_free, which also takes the signals back. */

@@ -64,6 +64,8 @@ typedef struct running {
   alibi_trainer *trainer;
   const run_task *task;
   run_state *state;
+  comm *comm;
+  bool leads;        /* rank 0, which writes, evaluates and speaks for all */
   char *checkpoints; /* folder */
   training_log_writer log;
   event_file events;
@@ -78,12 +80,12 @@ char *run_checkpoints(const char *folder)
 
 static void note(const running *r, const char *sentence)
 {
-  if (r->task->watch.note) r->task->watch.note(r->task->watch.user, sentence);
+  if (r->leads && r->task->watch.note) r->task->watch.note(r->task->watch.user, sentence);
 }
 
 static void warn(const running *r, const char *sentence)
 {
-  if (r->task->watch.warn) r->task->watch.warn(r->task->watch.user, sentence);
+  if (r->leads && r->task->watch.warn) r->task->watch.warn(r->task->watch.user, sentence);
 }
 
 /* ---- the diary: a line that cannot be written costs that line ---- */
@@ -101,6 +103,7 @@ static void heed_log(running *r, status result, const alibi_error *why)
 static void log_event(running *r, const char *name, const char *text)
 {
   alibi_error why = {0};
+  if (!r->leads) return;
   status result = training_log_event(&r->log, r->trainer->step, name, text, &why);
   heed_log(r, result, &why);
 }
@@ -108,7 +111,7 @@ static void log_event(running *r, const char *name, const char *text)
 static void add_events(running *r, const event_scalar *list, size_t count)
 {
   alibi_error why = {0};
-  if (!r->task->settings.events || r->events_failed) return;
+  if (!r->leads || !r->task->settings.events || r->events_failed) return;
   if (event_file_add(&r->events, r->trainer->step, (double)time(NULL), list, count, &why) == ALIBI_OK) return;
   warn(r, why.message);
   r->events_failed = true;
@@ -123,6 +126,7 @@ static void log_step(running *r, const training_step *step)
                                {"training/learning_rate", step->learning_rate},
                                {"speed/tokens_per_second", step->tokens_per_second},
                                {"speed/share_of_peak", step->share_of_peak}};
+  if (!r->leads) return;
   status result = training_log_step(&r->log, step, &why);
   heed_log(r, result, &why);
   add_events(r, list, sizeof list / sizeof list[0]);
@@ -179,7 +183,7 @@ static status take_step(running *r, alibi_error *error)
     log_event(r, "spike", text);
     note(r, text);
   }
-  if (r->task->watch.step) r->task->watch.step(r->task->watch.user, &step);
+  if (r->leads && r->task->watch.step) r->task->watch.step(r->task->watch.user, &step);
   return ALIBI_OK;
 }
 
@@ -211,7 +215,7 @@ static void heed_patience(running *r, double loss)
   run_state *s = r->state;
   if (r->task->settings.patience == 0) return;
   if (s->best_step == 0 || loss < s->best_loss) {
-    save_best(r);
+    if (r->leads) save_best(r);
     s->best_step = r->trainer->step;
     s->best_loss = loss;
     s->failures = 0;
@@ -238,12 +242,9 @@ static void say_evaluation(const running *r, const training_evaluation *list)
   note(r, text);
 }
 
-static status evaluate(running *r, alibi_error *error)
+static status evaluate_lengths(running *r, training_evaluation list[RUN_LENGTHS], alibi_error *error)
 {
   const run_task *task = r->task;
-  training_evaluation list[RUN_LENGTHS];
-  event_scalar scalars[RUN_LENGTHS];
-  char tags[RUN_LENGTHS][48];
   int64_t longest = 0, shortest = INT64_MAX;
   for (size_t i = 0; i < task->length_count; i++) {
     if (task->lengths[i] > longest) longest = task->lengths[i];
@@ -261,12 +262,25 @@ static status evaluate(running *r, alibi_error *error)
     status result = alibi_evaluate(r->trainer->model, task->valid, task->valid_count, NULL, &options, &found, error);
     if (result != ALIBI_OK) return result;
     list[i] = (training_evaluation){r->trainer->step, task->lengths[i], found.nll, found.perplexity};
+  }
+  return ALIBI_OK;
+}
+
+static status evaluate(running *r, alibi_error *error)
+{
+  const run_task *task = r->task;
+  training_evaluation list[RUN_LENGTHS] = {{0}};
+  event_scalar scalars[RUN_LENGTHS];
+  char tags[RUN_LENGTHS][48];
+  status result = comm_agree(r->comm, r->leads ? evaluate_lengths(r, list, error) : ALIBI_OK, error);
+  if (result == ALIBI_OK) result = comm_broadcast(r->comm, list, sizeof list, 0, error);
+  if (result != ALIBI_OK) return result;
+  for (size_t i = 0; i < task->length_count; i++) {
     snprintf(tags[i], sizeof tags[i], "evaluation/%" PRId64, task->lengths[i]);
-    scalars[i] = (event_scalar){tags[i], found.nll};
+    scalars[i] = (event_scalar){tags[i], list[i].loss};
   }
   alibi_error why = {0};
-  status written = training_log_evaluation(&r->log, r->trainer->step, list, task->length_count, &why);
-  heed_log(r, written, &why);
+  if (r->leads) heed_log(r, training_log_evaluation(&r->log, r->trainer->step, list, task->length_count, &why), &why);
   add_events(r, scalars, task->length_count);
   say_evaluation(r, list);
   heed_patience(r, list[0].loss);
@@ -384,12 +398,13 @@ static status save(running *r, alibi_error *error)
 {
   int64_t step = r->trainer->step;
   char *path = checkpoint_path(r->checkpoints, step);
-  status result;
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
-  TRY(directory_make(r->checkpoints, error));
+  status result = path ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for a path");
+  if (result == ALIBI_OK && r->leads) result = directory_make(r->checkpoints, error);
+  TRY(comm_agree(r->comm, result, error));
   TRY(checkpoint_save(r->trainer, r->task->tokenizer, run_node(r), path, error));
   r->state->saved = step;
-  TRY(checkpoint_prune(r->checkpoints, (size_t)r->task->settings.keep_checkpoints, error));
+  if (r->leads) result = checkpoint_prune(r->checkpoints, (size_t)r->task->settings.keep_checkpoints, error);
+  TRY(comm_agree(r->comm, result, error));
 done:
   free(path);
   return result;
@@ -401,21 +416,26 @@ static bool is_due(int64_t every, int64_t step, int64_t last)
 }
 
 /* The next try after a failure is as far away as after a success: a full disk is not tried in every step. */
-static void save_sometimes(running *r)
+static status save_sometimes(running *r, alibi_error *error)
 {
   const run_settings *s = &r->task->settings;
   double now = system_seconds();
   bool by_steps = is_due(s->checkpoint_every, r->trainer->step, r->state->saved);
   bool by_time = s->checkpoint_minutes > 0 && now - r->saved_at >= 60 * s->checkpoint_minutes && r->state->saved < r->trainer->step;
-  if (!by_steps && !by_time) return;
+  if (s->checkpoint_minutes > 0) { /* by the clock of one rank */
+    status result = comm_broadcast(r->comm, &by_time, sizeof by_time, 0, error);
+    if (result != ALIBI_OK) return result;
+  }
+  if (!by_steps && !by_time) return ALIBI_OK;
   alibi_error why = {0};
   r->saved_at = now;
-  if (save(r, &why) == ALIBI_OK) return;
+  if (save(r, &why) == ALIBI_OK) return ALIBI_OK;
   char text[sizeof why.message + 160];
   snprintf(text, sizeof text, "the checkpoint of step %" PRId64 " could not be saved, the training goes on: %s", r->trainer->step,
            why.message);
   warn(r, text);
   log_event(r, "checkpoint_failed", why.message);
+  return ALIBI_OK;
 }
 
 /* ---- the loop ---- */
@@ -452,18 +472,19 @@ static status begin(running *r, alibi_error *error)
   run_state *s = r->state;
   int64_t step = r->trainer->step, steps = r->trainer->options.steps;
   char *log = path_join(task->folder, "log.jsonl"), *events = path_join(task->folder, "events");
-  status result;
+  status result = ALIBI_OK;
   r->checkpoints = run_checkpoints(task->folder);
   if (!log || !events || !r->checkpoints) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
   s->steps = step;
   s->tokens = r->trainer->tokens_done;
   s->saved = step;
   s->stride = (steps + RUN_CURVE - 1) / RUN_CURVE;
+  r->saved_at = system_seconds();
+  if (!r->leads) goto done;
   TRY(drop_later(r, error));
   TRY(training_log_begin(log, step > 0 ? step : -1, &r->log, error));
   if (task->settings.events) TRY(event_file_begin(events, step + 1, (double)time(NULL), &r->events, error));
   if (step > 0) log_event(r, TRAINING_RESUMED, NULL);
-  r->saved_at = system_seconds();
 done:
   free(events);
   free(log);
@@ -479,7 +500,10 @@ static status after_step(running *r, alibi_error *error)
   status result = ALIBI_OK;
   if (s->evaluate_every > 0 && step > 0 && (last || is_due(s->evaluate_every, step, r->state->evaluated)))
     result = evaluate(r, error);
-  if (result == ALIBI_OK && is_due(s->sample_every, step, r->state->sampled)) result = sample(r, error);
+  if (result == ALIBI_OK && is_due(s->sample_every, step, r->state->sampled)) {
+    result = comm_agree(r->comm, r->leads ? sample(r, error) : ALIBI_OK, error);
+    r->state->sampled = step;
+  }
   return result;
 }
 
@@ -489,7 +513,7 @@ static status loop(running *r, alibi_error *error)
   for (;;) {
     TRY(after_step(r, error));
     if (r->state->stopped_early || r->trainer->step >= r->trainer->options.steps) break;
-    save_sometimes(r);
+    TRY(save_sometimes(r, error));
     TRY(take_step(r, error));
   }
 done:
@@ -508,8 +532,9 @@ static status say_what_is_left(const running *r, status result, alibi_error *err
 
 status training_run(alibi_trainer *trainer, const run_task *task, run_state *state, alibi_error *error)
 {
-  running r = {.trainer = trainer, .task = task, .state = state};
-  status result = begin(&r, error);
+  running r = {.trainer = trainer, .task = task, .state = state, .comm = trainer->comm};
+  r.leads = comm_rank(r.comm) == 0;
+  status result = comm_agree(r.comm, begin(&r, error), error);
   if (result != ALIBI_OK) goto done;
   result = loop(&r, error);
   if (result == ALIBI_CANCELLED && trainer->step > state->saved) {

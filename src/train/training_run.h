@@ -72,7 +72,10 @@ typedef struct run_state {
   int64_t saved;                /* step of the last good checkpoint; 0: none */
 } run_state;
 
-/* Runs the trainer to its last step.  state: zeroed, or as run_state_read gave it for a trainer from a checkpoint.  When it is
+/* Where several ranks train, all make this call: rank 0 writes the files, evaluates, samples and speaks to its watch, the others
+ * follow, and all return what became of it.
+ *
+ * Runs the trainer to its last step.  state: zeroed, or as run_state_read gave it for a trainer from a checkpoint.  When it is
  * cancelled (ALIBI_CANCELLED) a checkpoint of the steps done is saved first.  A checkpoint that cannot be saved is a warning while
  * the training runs.  Where the loss is not finite, the sentence also says which checkpoint is left. */
 status training_run(alibi_trainer *trainer, const run_task *task, run_state *state, alibi_error *error);
