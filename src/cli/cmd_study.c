@@ -37,7 +37,7 @@ static const field output_fields[] = {
 static study_settings settings;
 static model_options model;
 static output_options output;
-static const char *out, *methods, *extend, *train_lengths, *test_lengths, *protocols, *rival, *valid, *beyond;
+static const char *out, *methods, *extend, *train_lengths, *test_lengths, *protocols, *rival, *valid, *beyond, *config_path;
 
 static const char *const hidden[] = {"vocabulary", "train_length", "position", "original_length", NULL};
 
@@ -51,6 +51,7 @@ static void study_add_options(command_line *line)
   rival = "sinusoidal";
   test_lengths = valid = NULL;
   beyond = "error";
+  command_add_config(line, &config_path);
   command_add_text(line, "out", "DIR", &out, "where the report goes");
   command_add_text(
       line, "methods", "LIST", &methods,

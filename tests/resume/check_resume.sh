@@ -16,7 +16,6 @@ failures=0
 
 # 80 steps of 64 tokens read a text of 1893 bytes 2.8 times; each step is made of two parts.
 seq 1 500 >text
-steps=80
 cat >settings.json <<'END'
 {"tokenizer": "bytes", "layers": 2, "width": 32, "heads": 4, "train_length": 16, "batch_tokens": 64, "micro_tokens": 32,
  "steps": 80, "dropout": 0.1, "learning_rate": 0.01, "evaluate_every": 20, "checkpoint_every": 3, "texts": ["text"]}
@@ -34,10 +33,12 @@ complain() {
   echo "FAILED: $*"
   failures=$((failures + 1))
 }
-same() { cmp -s "$1/model.safetensors" straight/model.safetensors || complain "$2: another model than without a stop"; }
+# OUT WHAT [STRAIGHT]
+same() { cmp -s "$1/model.safetensors" "${3:-straight}/model.safetensors" || complain "$2: another model than without a stop"; }
 # Losses of every step, once each, those of the training without a stop.
+losses() { grep -o '"step":[0-9]*,"loss":[^,]*' "$1/log.jsonl"; }
 same_log() {
-  grep -o '"step":[0-9]*,"loss":[^,]*' "$1/log.jsonl" | cmp -s - losses || complain "$2: another log of losses than without a stop"
+  losses "$1" | cmp -s - <(losses "${3:-straight}") || complain "$2: another log of losses than without a stop"
 }
 newest() { find "$1/checkpoints" -maxdepth 1 -name 'step-*[0-9]' | LC_ALL=C sort | tail -n 1; }
 
@@ -45,37 +46,65 @@ now() { date +%s%N; }
 began=$(now)
 run straight --threads 1 >out 2>err || { cat err; exit 1; }
 taken=$((($(now) - began) / 1000000)) # ms
-grep -o '"step":[0-9]*,"loss":[^,]*' straight/log.jsonl >losses
-[ "$(wc -l <losses)" -eq $steps ] || complain "the log has not a line for each step"
+[ "$(losses straight | wc -l)" -eq 80 ] || complain "the log has not a line for each step"
 [ ! -e straight/checkpoints ] || complain "a finished training left checkpoints"
 run twothreads --threads 2 >out 2>err && same twothreads "two threads"
 
 # ---- SIGKILL ----
-killed=0 finished=0 rounds=0
-while [ $killed -lt "$kills" ] && [ $rounds -lt $((20 * kills)) ]; do
-  rounds=$((rounds + 1))
-  go killed --threads $((1 + RANDOM % 2)) >out 2>err &
-  pid=$!
-  sleep "$(printf '%d.%03d' $((RANDOM * taken / 32768 / 1000)) $((RANDOM * taken / 32768 % 1000)))"
-  if kill -KILL $pid 2>/dev/null; then
+# COUNT OUT STRAIGHT: kills at random moments until there were so many, going on each time, to the end.
+kill_often() {
+  local wanted=$1 out=$2 straight=$3 killed=0 finished=0 rounds=0 pid
+  while [ $killed -lt "$wanted" ] && [ $rounds -lt $((20 * wanted)) ]; do
+    rounds=$((rounds + 1))
+    go "$out" --threads $((1 + RANDOM % 2)) >out 2>err &
+    pid=$!
+    sleep "$(printf '%d.%03d' $((RANDOM * taken / 32768 / 1000)) $((RANDOM * taken / 32768 % 1000)))"
+    if kill -KILL $pid 2>/dev/null; then
+      wait $pid 2>/dev/null
+      [ $? -eq 137 ] && killed=$((killed + 1))
+    fi
     wait $pid 2>/dev/null
-    [ $? -eq 137 ] && killed=$((killed + 1))
-  fi
-  wait $pid 2>/dev/null
-  grep -qE 'warning|passed over' err && complain "after a kill: $(cat err)"
-  if [ -e killed/train.json ] && grep -q '"finished": true' killed/train.json; then
-    run killed >out 2>err || complain "after a kill at the end: $(cat err)"
-    same killed "killed"
-    same_log killed "killed"
-    finished=$((finished + 1))
-    rm -rf killed
-  fi
-done
-run killed --threads 1 >out 2>err || complain "after $killed kills: $(tail -n 1 err)"
-same killed "killed $killed times"
-same_log killed "killed $killed times"
-echo "killed $killed times in $rounds tries, $((finished + 1)) trainings to their end ($taken ms without a stop)"
-[ $killed -ge "$kills" ] || complain "killed only $killed times"
+    grep -qE 'warning|passed over' err && complain "$out: after a kill: $(cat err)"
+    if [ -e "$out/train.json" ] && grep -q '"finished": true' "$out/train.json"; then
+      run "$out" >out 2>err || complain "$out: after a kill at the end: $(cat err)"
+      same "$out" "$out, killed" "$straight"
+      same_log "$out" "$out, killed" "$straight"
+      finished=$((finished + 1))
+      rm -rf "$out"
+    fi
+  done
+  run "$out" --threads 1 >out 2>err || complain "$out: after $killed kills: $(tail -n 1 err)"
+  same "$out" "$out, killed $killed times" "$straight"
+  same_log "$out" "$out, killed $killed times" "$straight"
+  echo "$out: killed $killed times in $rounds tries, $((finished + 1)) trainings to their end ($taken ms without a stop)"
+  [ $killed -ge "$wanted" ] || complain "$out: killed only $killed times"
+}
+kill_often "$kills" killed straight
+
+# Other ways to train: shards of several sources, documents apart, the guard of spikes; a trained model at longer sequences, shorter
+# ones first, under another schedule.
+variant() { # NAME: settings.json is there
+  began=$(now)
+  run "$1-straight" --threads 1 >out 2>err || complain "$1: $(cat err)"
+  taken=$((($(now) - began) / 1000000))
+  kill_often $((kills / 10 + 2)) "$1" "$1-straight"
+}
+cp settings.json first.json
+"$alibi" data build --quiet --tokenizer bytes --out one text >out 2>err || complain "data build: $(cat err)"
+seq 501 900 | tr '1234567890' 'abcdefghij' >other
+"$alibi" data build --quiet --tokenizer bytes --out two other text >out 2>err || complain "data build: $(cat err)"
+cat >settings.json <<'END'
+{"position": "rope", "layers": 1, "width": 32, "heads": 4, "train_length": 16, "batch_tokens": 64, "steps": 60, "mix": [2, 1],
+ "documents": "apart", "spike_limit": 2, "schedule": "warmup-stable-decay", "checkpoint_every": 3, "texts": ["one", "two"]}
+END
+variant shards
+cat >settings.json <<'END'
+{"from": "shards-straight", "train_length": 32, "length_schedule": "8:20,16:20", "rope_base": 20000, "batch_tokens": 64, "steps": 60,
+ "schedule": "inverse-sqrt", "order": "random", "recompute": true, "z_loss": 0.001, "checkpoint_every": 3, "evaluate_every": 10,
+ "patience": 50, "texts": ["two"]}
+END
+variant longer
+cp first.json settings.json
 
 # ---- signals that save ----
 for signal in INT TERM INT TERM; do
