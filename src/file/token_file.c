@@ -269,8 +269,10 @@ status token_writer_commit(token_writer *w, uint64_t *written, alibi_error *erro
   memcpy(header + 40, fingerprints, 16);
   uint64_t seal = fingerprint_of(header, SEALED);
   memcpy(header + SEALED, &seal, 8);
-  if (fseek(w->file.stream, 0, SEEK_SET) != 0)
-    RAISE(error, ALIBI_FAILED, "%s: expected a file whose beginning can be written last", w->file.path);
+  if (fseek(w->file.stream, 0, SEEK_SET) != 0) { /* writes what was held back, too */
+    result = fail_errno(error, ALIBI_FAILED, "%s: cannot write", w->file.path);
+    goto done;
+  }
   fwrite(header, 1, HEADER, w->file.stream);
   if (written) *written = fingerprints[1];
   TRY(replace_commit(&w->file, error));
