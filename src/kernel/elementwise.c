@@ -44,22 +44,28 @@ static void moments(const norm_shape *s, size_t rows, const float *x, float *mea
   vf_store(rstd, 1.0f / vf_sqrt(vf_sums(partial) / (float)s->columns + s->epsilon));
 }
 
+/* One row of n. */
+INLINE void normalise(size_t n, const float *x, float mean, float rstd, const float *gain, const float *shift, float *y)
+{
+  for (size_t c = 0; c < n; c += LANES) {
+    size_t w = part(n, c);
+    vf value = (vf_load_part(x + c, w) - mean) * rstd;
+    if (gain && shift) value = vf_fma(value, vf_load_part(gain + c, w), vf_load_part(shift + c, w));
+    else if (gain) value = value * vf_load_part(gain + c, w);
+    else if (shift) value = vf_fma(value, vf_splat(1), vf_load_part(shift + c, w));
+    vf_store_part(y + c, value, w);
+  }
+}
+
 void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
                           float *mean, float *rstd)
 {
-  size_t n = s->columns;
   float centre[LANES], scale[LANES];
   for (size_t r0 = 0; r0 < s->rows; r0 += LANES) {
     size_t rows = part(s->rows, r0);
     moments(s, rows, x, centre, scale);
     for (size_t l = 0; l < rows; l++, x += s->in_stride, y += s->out_stride)
-      for (size_t c = 0; c < n; c += LANES) {
-        size_t w = part(n, c);
-        vf value = (vf_load_part(x + c, w) - centre[l]) * scale[l];
-        if (gain) value = value * vf_load_part(gain + c, w);
-        if (shift) value = value + vf_load_part(shift + c, w);
-        vf_store_part(y + c, value, w);
-      }
+      normalise(s->columns, x, centre[l], scale[l], gain, shift, y);
     if (mean) memcpy(mean + r0, centre, rows * sizeof *mean);
     if (rstd) memcpy(rstd + r0, scale, rows * sizeof *rstd);
   }
@@ -67,6 +73,13 @@ void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain
 
 /* With g = dy * gain and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)); without a mean, mean(g) is
  * absent. */
+void KERNEL(norm_again)(const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean,
+                        const float *rstd, float *y)
+{
+  for (size_t r = 0; r < s->rows; r++, x += s->in_stride, y += s->out_stride)
+    normalise(s->columns, x, mean[r], rstd[r], gain, shift, y);
+}
+
 void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
                            const float *rstd, const float *dy, float *dx)
 {

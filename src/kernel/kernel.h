@@ -193,6 +193,9 @@ typedef struct kernel_table {
   /* y = (x - mean) * rstd * gain + shift; gain and shift may be NULL.  mean, rstd: [rows], may be NULL. */
   void (*norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
                        float *mean, float *rstd);
+  /* y again from mean and rstd, to the bit. */
+  void (*norm_again)(const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean,
+                     const float *rstd, float *y);
   /* dx += ...; strides of dx as x, of dy as y. */
   void (*norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
                         const float *rstd, const float *dy, float *dx);
@@ -204,10 +207,10 @@ typedef struct kernel_table {
   /* Not of SWIGLU.  To 4 units in the last place of y, 8 where x < -1 (tanh form: of |x| / 16 at least); slopes to 8 of
    * their terms. */
   void (*activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
-  /* dx may be dy.  y: what forward gave, to the bit; NULL: not wanted. */
+  /* y: what forward gave, to the bit; NULL: not wanted.  dx may be x or dy, and y the other one. */
   void (*activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, /* dx = */
                               float *dx, float *y);
-  /* The same of SWIGLU; dvalue may be dy. */
+  /* The same of SWIGLU; dgate may be gate, dvalue value, y dy. */
   void (*activation_gate)(size_t n, const float *gate, const float *value, float *y);
   void (*activation_gate_backward)(size_t n, const float *gate, const float *value, const float *dy, float *dgate,
                                    float *dvalue, float *y);

@@ -28,6 +28,14 @@ void matmul_reference(size_t rows, size_t columns, size_t inner, const float *a,
     }
 }
 
+void norm_again_reference(const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean,
+                          const float *rstd, float *y)
+{
+  for (size_t r = 0; r < s->rows; r++, x += s->in_stride, y += s->out_stride)
+    for (size_t c = 0; c < s->columns; c++)
+      y[c] = (float)(((double)x[c] - mean[r]) * rstd[r] * (gain ? gain[c] : 1) + (shift ? shift[c] : 0));
+}
+
 void norm_forward_reference(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
                             float *mean, float *rstd)
 {
@@ -36,11 +44,12 @@ void norm_forward_reference(const norm_shape *s, const float *x, const float *ga
     for (size_t c = 0; s->centre && c < s->columns; c++) centre += x[c];
     centre /= (double)s->columns;
     for (size_t c = 0; c < s->columns; c++) variance += (x[c] - centre) * (x[c] - centre);
-    double scale = 1 / sqrt(variance / (double)s->columns + s->epsilon);
-    for (size_t c = 0; c < s->columns; c++)
-      y[c] = (float)((x[c] - centre) * scale * (gain ? gain[c] : 1) + (shift ? shift[c] : 0));
-    if (mean) mean[r] = (float)centre;
-    if (rstd) rstd[r] = (float)scale;
+    float own_mean = (float)centre, own_rstd = (float)(1 / sqrt(variance / (double)s->columns + s->epsilon));
+    norm_shape one = *s;
+    one.rows = 1;
+    norm_again_reference(&one, x, gain, shift, &own_mean, &own_rstd, y);
+    if (mean) mean[r] = own_mean;
+    if (rstd) rstd[r] = own_rstd;
   }
 }
 
@@ -127,10 +136,10 @@ void activation_gate_backward_reference(size_t n, const float *gate, const float
                                         float *dvalue, float *y)
 {
   for (size_t i = 0; i < n; i++) {
-    double slope, through = activation(ACTIVATION_SILU, gate[i], &slope), d = dy[i];
-    dgate[i] = (float)(d * value[i] * slope);
+    double slope, through = activation(ACTIVATION_SILU, gate[i], &slope), d = dy[i], v = value[i];
+    dgate[i] = (float)(d * v * slope);
     dvalue[i] = (float)(d * through);
-    if (y) y[i] = (float)(through * value[i]);
+    if (y) y[i] = (float)(through * v);
   }
 }
 

@@ -32,6 +32,8 @@ void KERNEL(attention_give)(const attention_head *head, size_t span, size_t tile
 void KERNEL(attention_close)(const attention_head *head, size_t span, float *scratch);
 void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain, const float *shift, float *y,
                           float *mean, float *rstd);
+void KERNEL(norm_again)(const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean,
+                        const float *rstd, float *y);
 void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
                            const float *rstd, const float *dy, float *dx);
 void KERNEL(norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
@@ -70,7 +72,7 @@ extern const kernel_table KERNEL(kernel_table);
     .attention_open = KERNEL(attention_open),                                                               \
     .attention_meet = KERNEL(attention_meet), .attention_give = KERNEL(attention_give),                     \
     .attention_close = KERNEL(attention_close), .norm_forward = KERNEL(norm_forward),                       \
-    .norm_backward = KERNEL(norm_backward), .norm_backward_gain = KERNEL(norm_backward_gain),               \
+    .norm_again = KERNEL(norm_again), .norm_backward = KERNEL(norm_backward), .norm_backward_gain = KERNEL(norm_backward_gain),               \
     .activation_forward = KERNEL(activation_forward), .activation_backward = KERNEL(activation_backward),   \
     .activation_gate = KERNEL(activation_gate), .activation_gate_backward = KERNEL(activation_gate_backward), \
     .exp = KERNEL(exp), .add = KERNEL(add), .add_scaled = KERNEL(add_scaled), .scale = KERNEL(scale),       \

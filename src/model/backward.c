@@ -14,7 +14,8 @@ static bool none_has_a_target(const uint32_t *targets, size_t count)
   return true;
 }
 
-/* Loss and gradient through the output weight, a chunk of rows at a time, so that no [R, V] matrix is stored. */
+/* Loss and gradient through the output weight, a chunk of rows at a time, so that no [R, V] matrix is stored.  Turns hidden
+ * into its gradient. */
 static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *targets, model_parameters *grads)
 {
   alibi_context *context = p->model->context;
@@ -22,16 +23,17 @@ static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *
   double total = 0;
   for (size_t r0 = 0; r0 < s->rows; r0 += p->shape.head_rows) {
     size_t n = s->rows - r0 < p->shape.head_rows ? s->rows - r0 : p->shape.head_rows;
-    const float *hidden = p->hidden + r0 * s->width;
+    float *hidden = p->hidden + r0 * s->width;
     if (none_has_a_target(targets + r0, n)) {
       memset(p->losses + r0, 0, n * sizeof *p->losses);
-      memset(p->dhidden + r0 * s->width, 0, n * s->width * sizeof *p->dhidden);
+      memset(hidden, 0, n * s->width * sizeof *hidden);
       continue;
     }
     op_linear_forward(context, &p->work, n, hidden, s->width, &head, NULL, p->logits, head.rows, false);
     op_cross_entropy(context, n, head.rows, p->logits, targets + r0, 1, p->z_loss, p->losses + r0, p->logits);
-    op_linear_backward(context, &p->work, n, hidden, s->width, &head, p->logits, head.rows,
-                       p->dhidden + r0 * s->width, s->width, grads->output_weight, NULL);
+    op_linear_backward(context, &p->work, n, hidden, s->width, &head, p->logits, head.rows, NULL, 0,
+                       grads->output_weight, NULL);
+    op_linear_backward(context, &p->work, n, NULL, 0, &head, p->logits, head.rows, hidden, s->width, NULL, NULL);
   }
   for (size_t r = 0; r < s->rows; r++) total += p->losses[r];
   return total;
@@ -42,27 +44,30 @@ static const float *gradient_of_added(model_pass *p, const walk_shape *s, size_t
 {
   if (!walk_drops(p)) return p->dx;
   op_dropout d = walk_dropout(p, layer, place, 0);
-  op_drop(p->model->context, &d, s->rows, s->width, p->dx, p->dhidden, false); /* done with since the loss */
-  return p->dhidden;
+  op_drop(p->model->context, &d, s->rows, s->width, p->dx, p->hidden, false); /* done with since the final norm */
+  return p->hidden;
 }
 
 static void feed_forward_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
                                   block_parameters *g)
 {
   alibi_context *context = p->model->context;
+  const block_parameters *w = &p->model->parameters.blocks[layer];
   block_weights weights = model_block_weights(p->model, layer);
   const float *dadded = gradient_of_added(p, s, layer, DROP_FEED_FORWARD);
-  float *dactivated = p->dforward + (s->inner - s->forward); /* with gates in the place of the values */
-  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.output, dadded, s->width, dactivated, s->inner, NULL,
+  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.output, dadded, s->width, p->wide, s->forward, NULL,
                      NULL);
-  op_activation_backward(context, s->activation, s->rows, s->forward, b->inner, p->dforward, p->activated);
-  op_linear_backward(context, &p->work, s->rows, p->activated, s->forward, &weights.output, dadded, s->width, NULL, 0,
+  op_activation_backward(context, s->activation, s->rows, s->forward, b->inner, p->wide);
+  op_linear_backward(context, &p->work, s->rows, p->wide, s->forward, &weights.output, dadded, s->width, NULL, 0,
                      g->feed_forward_output_weight, g->feed_forward_output_bias);
-  op_linear_backward(context, &p->work, s->rows, b->normed2, s->width, &weights.input, p->dforward, s->inner, p->dnormed,
-                     s->width, g->input_weight, g->input_bias);
-  op_norm_backward(context, s->norm, s->rows, 1, s->width, b->middle, s->width,
-                   p->model->parameters.blocks[layer].feed_forward_norm_gain, b->mean2, b->rstd2, p->dnormed,
-                   s->width, p->dx, g->feed_forward_norm_gain, g->feed_forward_norm_shift);
+  op_norm_again(context, s->rows, s->width, b->middle, w->feed_forward_norm_gain, w->feed_forward_norm_shift, b->mean2,
+                b->rstd2, p->normed);
+  op_linear_backward(context, &p->work, s->rows, p->normed, s->width, &weights.input, b->inner, s->inner, NULL, 0,
+                     g->input_weight, g->input_bias);
+  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.input, b->inner, s->inner, p->normed, s->width, NULL,
+                     NULL);
+  op_norm_backward(context, s->norm, s->rows, 1, s->width, b->middle, s->width, w->feed_forward_norm_gain, b->mean2,
+                   b->rstd2, p->normed, s->width, p->dx, g->feed_forward_norm_gain, g->feed_forward_norm_shift);
 }
 
 /* Through QK-norm: from the gradient of the normed queries and keys to that of the projected ones, in place. */
@@ -81,20 +86,20 @@ static void qk_norm_backward(model_pass *p, const walk_shape *s, size_t layer, c
   for (size_t r = 0; r < s->rows; r++) memcpy(p->dqkv + r * s->qkv, p->draw + r * raw, raw * sizeof *p->draw);
 }
 
-/* From the gradients of offsets to those of the gates' weights; adds to dnormed. */
-static void gates_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
-                           model_parameters *grads)
+/* From the gradients of offsets to those of the gates' weights; returns what they add to that of normed. */
+static const float *gates_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
+                                   model_parameters *grads)
 {
   alibi_context *context = p->model->context;
   matrix weight = walk_gate_weight(p, s, layer);
-  float *through = p->dhidden; /* done with since the loss */
+  float *through = p->hidden; /* done with since the final norm */
   for (size_t i = 0; i < p->segment_count; i++)
     p->gate_runs[i] = (gate_run){p->attention[i].row, p->attention[i].rows, NULL};
   op_gates_backward(context, s->rows, s->heads, b->gates, p->gate_runs, p->segment_count, p->dquery_offsets,
                     p->dkey_offsets, p->dgates);
-  op_linear_backward(context, &p->work, s->rows, b->normed1, s->width, &weight, p->dgates, s->heads, through, s->width,
+  op_linear_backward(context, &p->work, s->rows, p->normed, s->width, &weight, p->dgates, s->heads, through, s->width,
                      grads->position[0] + layer * s->heads * s->width, grads->position[1] + layer * s->heads);
-  op_add(context, s->rows * s->width, through, p->dnormed);
+  return through;
 }
 
 static void attention_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
@@ -104,6 +109,7 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
   alibi_context *context = p->model->context;
   const position_plan *plan = &p->position.plan;
   const position_plan_grad *own = &p->position_grad;
+  const block_parameters *w = &p->model->parameters.blocks[layer];
   size_t first_head = walk_set(plan, layer) * s->heads;
   block_weights weights = model_block_weights(p->model, layer);
   op_linear_backward(context, &p->work, s->rows, b->attended, s->attended, &weights.attention_output,
@@ -132,12 +138,15 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
     op_rotate(context, s->rows, s->kv_heads, s->head_size, &keys, p->positions, true, p->dqkv + s->attended, s->qkv);
   }
   if (b->raw) qk_norm_backward(p, s, layer, b, g);
-  op_linear_backward(context, &p->work, s->rows, b->normed1, s->width, &weights.qkv, p->dqkv, s->qkv, p->dnormed,
-                     s->width, g->qkv_weight, g->qkv_bias);
-  if (b->gates) gates_backward(p, s, layer, b, grads);
-  op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width,
-                   p->model->parameters.blocks[layer].attention_norm_gain, b->mean1, b->rstd1, p->dnormed,
-                   s->width, p->dx, g->attention_norm_gain, g->attention_norm_shift);
+  op_norm_again(context, s->rows, s->width, b->x, w->attention_norm_gain, w->attention_norm_shift, b->mean1, b->rstd1,
+                p->normed);
+  const float *of_gates = b->gates ? gates_backward(p, s, layer, b, grads) : NULL;
+  op_linear_backward(context, &p->work, s->rows, p->normed, s->width, &weights.qkv, p->dqkv, s->qkv, NULL, 0,
+                     g->qkv_weight, g->qkv_bias);
+  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.qkv, p->dqkv, s->qkv, p->normed, s->width, NULL, NULL);
+  if (of_gates) op_add(context, s->rows * s->width, of_gates, p->normed);
+  op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain, b->mean1, b->rstd1,
+                   p->normed, s->width, p->dx, g->attention_norm_gain, g->attention_norm_shift);
 }
 
 /* Gradients from `first` to `end` are final; returns where they begin, the next ones' end. */
@@ -164,10 +173,11 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   double loss = head_backward(p, &s, targets, grads);
   memset(p->dx, 0, s.rows * s.width * sizeof *p->dx);
   op_norm_backward(context, s.norm, s.rows, 1, s.width, p->residual, s.width, p->model->parameters.final_norm_gain,
-                   p->final_mean, p->final_rstd, p->dhidden, s.width, p->dx, grads->final_norm_gain,
+                   p->final_mean, p->final_rstd, p->hidden, s.width, p->dx, grads->final_norm_gain,
                    grads->final_norm_shift);
   size_t final = tell(hooks, grads, grads->final_norm_gain, p->model->list.floats);
-  for (size_t layer = (size_t)p->model->config.layers; layer-- > 0;) {
+  for (size_t layers = (size_t)p->model->config.layers, layer = layers; layer-- > 0;) {
+    if (p->shape.recompute && layer + 1 < layers) walk_again(p, &s, layer);
     feed_forward_backward(p, &s, layer, &p->blocks[layer], &grads->blocks[layer]);
     attention_backward(p, &s, layer, &p->blocks[layer], grads);
     final = tell(hooks, grads, grads->blocks[layer].attention_norm_gain, final);

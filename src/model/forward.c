@@ -74,7 +74,7 @@ static void gate(model_pass *p, const walk_shape *s, size_t layer, block_activat
 {
   matrix weight = walk_gate_weight(p, s, layer);
   size_t share = s->heads / s->kv_heads;
-  op_linear_forward(p->model->context, &p->work, s->rows, b->normed1, s->width, &weight,
+  op_linear_forward(p->model->context, &p->work, s->rows, p->normed, s->width, &weight,
                     p->model->parameters.position[1] + layer * s->heads, b->gates, s->heads, false);
   for (size_t i = 0; i < p->segment_count; i++) {
     const pass_segment *run = &p->segments[i];
@@ -112,8 +112,8 @@ static void project(model_pass *p, const walk_shape *s, size_t layer, block_acti
   block_weights weights = model_block_weights(p->model, layer);
   size_t d = s->head_size, turned = s->heads + s->kv_heads;
   op_norm_forward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain,
-                  w->attention_norm_shift, b->normed1, s->width, b->mean1, b->rstd1);
-  op_linear_forward(context, &p->work, s->rows, b->normed1, s->width, &weights.qkv, w->qkv_bias, b->qkv, s->qkv,
+                  w->attention_norm_shift, p->normed, s->width, b->mean1, b->rstd1);
+  op_linear_forward(context, &p->work, s->rows, p->normed, s->width, &weights.qkv, w->qkv_bias, b->qkv, s->qkv,
                     false);
   if (b->raw) {
     size_t raw = turned * d;
@@ -221,23 +221,37 @@ static void add_to_residual(model_pass *p, const walk_shape *s, size_t layer, dr
   op_drop(context, &d, rows, s->width, added, out, true);
 }
 
-/* What follows attention, for rows r0 .. r0 + rows - 1. */
-static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out,
-                        size_t r0, size_t rows)
+/* From what attention gave to the numbers before the activation, for rows r0 .. r0 + rows - 1. */
+static void widen_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, size_t r0, size_t rows)
 {
   alibi_context *context = p->model->context;
   const block_parameters *w = &p->model->parameters.blocks[layer];
   block_weights weights = model_block_weights(p->model, layer);
-  size_t c0 = r0 * s->width, f0 = r0 * s->forward, i0 = r0 * s->inner;
+  size_t c0 = r0 * s->width;
   add_to_residual(p, s, layer, DROP_ATTENTION, r0, rows, b->x + c0, b->attended + r0 * s->attended,
                   &weights.attention_output, w->output_bias, b->middle + c0);
   op_norm_forward(context, s->norm, rows, 1, s->width, b->middle + c0, s->width, w->feed_forward_norm_gain,
-                  w->feed_forward_norm_shift, b->normed2 + c0, s->width, b->mean2 + r0, b->rstd2 + r0);
-  op_linear_forward(context, &p->work, rows, b->normed2 + c0, s->width, &weights.input, w->input_bias,
-                    b->inner + i0, s->inner, false);
-  op_activation_forward(context, s->activation, rows, s->forward, b->inner + i0, p->activated + f0);
-  add_to_residual(p, s, layer, DROP_FEED_FORWARD, r0, rows, b->middle + c0, p->activated + f0, &weights.output,
+                  w->feed_forward_norm_shift, p->normed + c0, s->width, b->mean2 + r0, b->rstd2 + r0);
+  op_linear_forward(context, &p->work, rows, p->normed + c0, s->width, &weights.input, w->input_bias,
+                    b->inner + r0 * s->inner, s->inner, false);
+}
+
+static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out,
+                        size_t r0, size_t rows)
+{
+  const block_parameters *w = &p->model->parameters.blocks[layer];
+  block_weights weights = model_block_weights(p->model, layer);
+  size_t c0 = r0 * s->width, f0 = r0 * s->forward;
+  widen_rows(p, s, layer, b, r0, rows);
+  op_activation_forward(p->model->context, s->activation, rows, s->forward, b->inner + r0 * s->inner, p->wide + f0);
+  add_to_residual(p, s, layer, DROP_FEED_FORWARD, r0, rows, b->middle + c0, p->wide + f0, &weights.output,
                   w->feed_forward_output_bias, out + c0);
+}
+
+void walk_again(model_pass *p, const walk_shape *s, size_t layer)
+{
+  project(p, s, layer, &p->blocks[layer]);
+  widen_rows(p, s, layer, &p->blocks[layer], 0, s->rows);
 }
 
 /* out = x of the next block; may be b->x. */

@@ -60,28 +60,28 @@ typedef struct pass_shape {
   size_t head_rows; /* rows of logits held at once */
   bool keep;        /* for backward */
   bool drops;       /* caches may have pools */
-  bool recompute;   /* of what backward needs only each block's input is kept, the rest made again */
+  bool recompute;   /* keeps of each block only its input and what attention gave, and makes the rest again in backward: a
+                       product with three of four weights, but never attention, whose cost grows with the length */
   const position_extension *extension; /* NULL: the model's own, if it has one */
   const void *extension_options;
 } pass_shape;
 
-/* What a block leaves for its backward pass.  [R, ...] */
+/* What a block leaves for its backward pass, which makes the rest again.  [R, ...] */
 typedef struct block_activations {
-  float *x; /* input [C] */
-  float *mean1, *rstd1;
-  float *normed1;             /* [C] */
-  float *qkv;                 /* [(H + 2G) D], after QK-norm and rotation */
-  float *raw;                 /* [(H + G) D] before QK-norm; NULL without it */
-  float *raw_mean, *raw_rstd; /* [H + G] */
-  float *attended;            /* [H D] */
+  float *x;        /* input [C] */
+  float *attended; /* [H D] */
   float *lse;                 /* [H] */
   float *gates;               /* [H] logits of forgetting gates; NULL without them, as what follows from them: */
   double *query_offsets, *key_offsets; /* [H] */
   int32_t *visited;           /* [H, 2]: how far each row went (op/attend.h); NULL where it is not kept */
+  /* With recompute all blocks share the rest. */
+  float *mean1, *rstd1;
+  float *qkv;                 /* [(H + 2G) D], after QK-norm and rotation */
+  float *raw;                 /* [(H + G) D] before QK-norm; NULL without it */
+  float *raw_mean, *raw_rstd; /* [H + G] */
   float *middle;              /* after attention's residual [C] */
   float *mean2, *rstd2;
-  float *normed2;   /* [C] */
-  float *inner;     /* [F], with gates [2F]: before the activation */
+  float *inner;               /* [F], with gates [2F]: before the activation; backward turns it into its gradient */
 } block_activations;
 
 /* What skipping needs of the plan's tables (op/attend.h); NULL where nothing is skipped. */
@@ -139,9 +139,11 @@ typedef struct model_pass {
   float *logits;                  /* [head_rows, V] */
   float *gathered;                /* [head_rows, C] */
   float *losses;                  /* [R] */
-  float *activated;               /* [R, F] of the block at hand; backward makes it again */
+  float *normed;                  /* [R, C] after a norm of the block at hand; its gradient in backward */
+  float *wide;                    /* [R, F] after the activation; in backward of attention */
   /* backward */
-  float *dx, *dnormed, *dqkv, *dattended, *dforward, *draw, *dhidden;
+  float *dx, *draw;
+  float *dqkv, *dattended; /* in wide */
   float *dgates, *dquery_offsets, *dkey_offsets; /* [R, H] */
   arena memory;
 } model_pass;
@@ -174,7 +176,7 @@ void model_logits(model_pass *pass, size_t row, float *logits);
 
 /* Cross-entropy of every row against targets [R] (sum, in double, of nats; rows with OP_NO_TARGET count nowhere), and the
  * gradient of that sum (and of the z-loss, which is not in it), added to grads, which point into a block like the model's
- * values.  After a forward of segments that want all of their rows.  hooks: NULL or whom to tell.
+ * values.  After a forward of segments that want all of their rows, which it uses up.  hooks: NULL or whom to tell.
  *
  * However a batch of whole segments is cut into passes, the gradient is the same to rounding; and to the bit, but for those of
  * the position method and of a tied embedding (which is added to from two sides in every pass), which are sums of sums. */

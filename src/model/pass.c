@@ -3,32 +3,54 @@
 
 #include "model/model.h"
 
-static void layout_block(block_activations *b, const alibi_model_config *c, bool gated, size_t rows, arena *a)
+/* What a pass with recompute keeps of every block. */
+static void layout_kept(block_activations *b, const model_pass *p, arena *a)
 {
-  size_t width = (size_t)c->width, d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
-  size_t forward = (size_t)c->feed_forward;
-  b->x = arena_floats(a, size_mul(rows, width));
+  const alibi_model_config *c = &p->model->config;
+  size_t rows = p->shape.rows, heads = (size_t)c->heads, of_heads = size_mul(rows, heads);
+  b->x = arena_floats(a, size_mul(rows, (size_t)c->width));
+  b->attended = arena_floats(a, size_mul(rows, heads * (size_t)c->head_size));
+  b->lse = arena_floats(a, of_heads);
+  if (p->position.plan.gated) {
+    b->gates = arena_floats(a, of_heads);
+    b->query_offsets = arena_take(a, of_heads, sizeof *b->query_offsets);
+    b->key_offsets = arena_take(a, of_heads, sizeof *b->key_offsets);
+  }
+  if ((p->shape.keep || p->shape.drops) && p->model->method->decays)
+    b->visited = arena_take(a, size_mul(of_heads, 2), sizeof *b->visited);
+}
+
+static void layout_rest(block_activations *b, const model_pass *p, arena *a)
+{
+  const alibi_model_config *c = &p->model->config;
+  size_t rows = p->shape.rows, width = (size_t)c->width, d = (size_t)c->head_size, heads = (size_t)c->heads;
+  size_t kv = (size_t)c->kv_heads, parts = op_activation_parts(model_config_activation(c));
   b->mean1 = arena_floats(a, rows);
   b->rstd1 = arena_floats(a, rows);
-  b->normed1 = arena_floats(a, size_mul(rows, width));
   b->qkv = arena_floats(a, size_mul(rows, (heads + 2 * kv) * d));
   if (c->qk_norm) {
     b->raw = arena_floats(a, size_mul(rows, (heads + kv) * d));
     b->raw_mean = arena_floats(a, size_mul(rows, heads + kv));
     b->raw_rstd = arena_floats(a, size_mul(rows, heads + kv));
   }
-  if (gated) {
-    b->gates = arena_floats(a, size_mul(rows, heads));
-    b->query_offsets = arena_take(a, size_mul(rows, heads), sizeof *b->query_offsets);
-    b->key_offsets = arena_take(a, size_mul(rows, heads), sizeof *b->key_offsets);
-  }
-  b->attended = arena_floats(a, size_mul(rows, heads * d));
-  b->lse = arena_floats(a, size_mul(rows, heads));
   b->middle = arena_floats(a, size_mul(rows, width));
   b->mean2 = arena_floats(a, rows);
   b->rstd2 = arena_floats(a, rows);
-  b->normed2 = arena_floats(a, size_mul(rows, width));
-  b->inner = arena_floats(a, size_mul(rows, forward * op_activation_parts(model_config_activation(c))));
+  b->inner = arena_floats(a, size_mul(rows, (size_t)c->feed_forward * parts));
+}
+
+static void layout_blocks(model_pass *p, arena *a)
+{
+  size_t layers = p->shape.keep ? (size_t)p->model->config.layers : 1;
+  block_activations shared = {0};
+  p->blocks = arena_take(a, layers, sizeof *p->blocks);
+  if (p->shape.recompute) layout_rest(&shared, p, a);
+  for (size_t layer = 0; layer < layers; layer++) {
+    block_activations own = shared;
+    layout_kept(&own, p, a);
+    if (!p->shape.recompute) layout_rest(&own, p, a);
+    if (p->blocks) p->blocks[layer] = own;
+  }
 }
 
 static size_t larger(size_t a, size_t b)
@@ -104,12 +126,10 @@ static void layout_backward(model_pass *p, arena *a)
   size_t width = (size_t)c->width, d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
   size_t rows = p->shape.rows;
   p->dx = arena_floats(a, size_mul(rows, width));
-  p->dhidden = arena_floats(a, size_mul(rows, width));
-  p->dnormed = arena_floats(a, size_mul(rows, width));
-  p->dqkv = arena_floats(a, size_mul(rows, (heads + 2 * kv) * d));
-  p->dattended = arena_floats(a, size_mul(rows, heads * d));
-  size_t inner = (size_t)c->feed_forward * op_activation_parts(model_config_activation(c));
-  p->dforward = arena_floats(a, size_mul(rows, inner));
+  if (p->wide) {
+    p->dqkv = p->wide;
+    p->dattended = p->wide + rows * (heads + 2 * kv) * d;
+  }
   if (c->qk_norm) p->draw = arena_floats(a, size_mul(rows, (heads + kv) * d));
   float **of_gates[] = {&p->dgates, &p->dquery_offsets, &p->dkey_offsets};
   for (size_t i = 0; p->position.plan.gated && i < 3; i++) *of_gates[i] = arena_floats(a, size_mul(rows, heads));
@@ -126,10 +146,18 @@ static void layout_backward(model_pass *p, arena *a)
     p->position_grad.slopes = arena_take(a, size_mul(plan->sets, heads), sizeof *p->position_grad.slopes);
 }
 
+/* The activation's results, or what backward of attention needs at another time. */
+static size_t wide_columns(const model_pass *p)
+{
+  const alibi_model_config *c = &p->model->config;
+  size_t of_attention = (size_t)(2 * c->heads + 2 * c->kv_heads) * (size_t)c->head_size;
+  return p->shape.keep ? larger((size_t)c->feed_forward, of_attention) : (size_t)c->feed_forward;
+}
+
 static void layout(model_pass *p, arena *a)
 {
   const alibi_model_config *c = &p->model->config;
-  size_t rows = p->shape.rows, width = (size_t)c->width, layers = p->shape.keep ? (size_t)c->layers : 1;
+  size_t rows = p->shape.rows, width = (size_t)c->width;
   layout_workspace(p, a);
   layout_attention(p, a);
   layout_tails(p, a);
@@ -139,14 +167,7 @@ static void layout(model_pass *p, arena *a)
     p->gate_runs = arena_take(a, p->shape.segments, sizeof *p->gate_runs);
     p->gate_sums = arena_take(a, size_mul(p->shape.segments, (size_t)c->heads), sizeof *p->gate_sums);
   }
-  p->blocks = arena_take(a, layers, sizeof *p->blocks);
-  for (size_t layer = 0; layer < layers; layer++) {
-    block_activations counted = {0};
-    layout_block(p->blocks ? &p->blocks[layer] : &counted, c, p->position.plan.gated, rows, a);
-    if (!(p->shape.keep || p->shape.drops) || !p->model->method->decays) continue;
-    int32_t *visited = arena_take(a, size_mul(size_mul(rows, (size_t)c->heads), 2), sizeof *visited);
-    if (p->blocks) p->blocks[layer].visited = visited;
-  }
+  layout_blocks(p, a);
   if (p->shape.keep) p->residual = arena_floats(a, size_mul(rows, width));
   else if (p->blocks) p->residual = p->blocks[0].x;
   p->final_mean = arena_floats(a, rows);
@@ -155,7 +176,8 @@ static void layout(model_pass *p, arena *a)
   p->logits = arena_floats(a, size_mul(p->shape.head_rows, (size_t)c->vocabulary));
   p->gathered = arena_floats(a, size_mul(p->shape.head_rows, width));
   p->losses = arena_floats(a, rows);
-  p->activated = arena_floats(a, size_mul(rows, (size_t)c->feed_forward));
+  p->normed = arena_floats(a, size_mul(rows, width));
+  p->wide = arena_floats(a, size_mul(rows, wide_columns(p)));
   if (p->shape.keep) layout_backward(p, a);
 }
 

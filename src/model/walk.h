@@ -28,6 +28,9 @@ static inline bool walk_drops(const model_pass *p)
 op_dropout walk_dropout(const model_pass *pass, size_t layer, dropout_place place, size_t row);
 op_attention walk_attention(const model_pass *pass, const walk_shape *s, size_t layer, const block_activations *b);
 
+/* What a block shares with the others, made again from what it keeps. */
+void walk_again(model_pass *pass, const walk_shape *s, size_t layer);
+
 /* Where a layer's own set of the plan's tables begins. */
 static inline size_t walk_set(const position_plan *plan, size_t layer)
 {

@@ -58,7 +58,10 @@ typedef struct op_norm {
 void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns, const float *x,
                      size_t x_stride, const float *gain, const float *shift, float *y, size_t y_stride,
                      float *mean, float *rstd);
-/* dx += (add) or dx = ; dgain, dshift +=. */
+/* y [R, C] of a plain norm again, to the bit, from what forward left. */
+void op_norm_again(alibi_context *context, size_t rows, size_t columns, const float *x, const float *gain,
+                   const float *shift, const float *mean, const float *rstd, float *y);
+/* dx += ...; dgain, dshift +=. */
 void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
                       const float *x, size_t x_stride, const float *gain, const float *mean, const float *rstd,
                       const float *dy, size_t dy_stride, float *dx, float *dgain, float *dshift);
@@ -72,9 +75,9 @@ static inline size_t op_activation_parts(activation_kind kind)
 /* y [R, F] = f(x [R, F]); with gates x is [R, 2F], of each row the gates first. */
 void op_activation_forward(alibi_context *context, activation_kind kind, size_t rows, size_t columns, const float *x,
                            float *y);
-/* dx, as x, holds dy on entry, with gates in the place of the values.  y: as of forward, to the bit; NULL: not wanted. */
-void op_activation_backward(alibi_context *context, activation_kind kind, size_t rows, size_t columns, const float *x,
-                            float *dx, float *y);
+/* In place: x becomes its gradient, and y, which holds its own gradient, what forward made of x, to the bit. */
+void op_activation_backward(alibi_context *context, activation_kind kind, size_t rows, size_t columns, float *x,
+                            float *y);
 
 void op_copy(alibi_context *context, size_t n, const float *x, float *y);
 void op_add(alibi_context *context, size_t n, const float *x, float *y); /* y += x */

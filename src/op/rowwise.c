@@ -48,6 +48,18 @@ void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t grou
   });
 }
 
+void op_norm_again(alibi_context *context, size_t rows, size_t columns, const float *x, const float *gain,
+                   const float *shift, const float *mean, const float *rstd, float *y)
+{
+  size_t items = count_blocks(rows, ROW_BLOCK);
+  FOR_BLOCKS(items, rows * columns, {
+    span b = block_at(rows, ROW_BLOCK, item);
+    size_t at = b.start * columns;
+    norm_shape s = {.rows = b.count, .columns = columns, .in_stride = columns, .out_stride = columns};
+    context->kernel->norm_again(&s, x + at, gain, shift, mean + b.start, rstd + b.start, y + at);
+  });
+}
+
 void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
                       const float *x, size_t x_stride, const float *gain, const float *mean, const float *rstd,
                       const float *dy, size_t dy_stride, float *dx, float *dgain, float *dshift)
@@ -106,22 +118,17 @@ void op_activation_forward(alibi_context *context, activation_kind kind, size_t 
   });
 }
 
-void op_activation_backward(alibi_context *context, activation_kind kind, size_t rows, size_t columns, const float *x,
-                            float *dx, float *y)
+void op_activation_backward(alibi_context *context, activation_kind kind, size_t rows, size_t columns, float *x,
+                            float *y)
 {
   const kernel_table *k = context->kernel;
   size_t block = rows_of_block(columns), items = count_blocks(rows, block);
   FOR_BLOCKS(items, rows * columns, {
     span b = block_at(rows, block, item);
-    size_t to = b.start + b.count, first = b.start * columns;
-    if (kind != ACTIVATION_SWIGLU) {
-      k->activation_backward(kind, b.count * columns, x + first, dx + first, dx + first, y ? y + first : NULL);
-      continue;
-    }
-    for (size_t r = b.start; r < to; r++) {
-      const float *gate = x + 2 * r * columns;
-      float *dgate = dx + 2 * r * columns, *dvalue = dgate + columns;
-      k->activation_gate_backward(columns, gate, gate + columns, dvalue, dgate, dvalue, y ? y + r * columns : NULL);
+    for (size_t r = b.start; r < b.start + b.count; r++) {
+      float *own = x + r * columns * op_activation_parts(kind), *value = own + columns, *out = y + r * columns;
+      if (kind == ACTIVATION_SWIGLU) k->activation_gate_backward(columns, own, value, out, own, value, out);
+      else k->activation_backward(kind, columns, own, out, own, out);
     }
   });
 }

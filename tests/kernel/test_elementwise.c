@@ -139,6 +139,19 @@ static void gated_activation(void **unused)
     }
 }
 
+/* Gradients over the values, values over the gradients. */
+static void activations_in_place(const kernel_table *t, size_t n, const float *x)
+{
+  for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_SILU; kind++) {
+    float *dy = random_floats(n), *dx = guarded_floats(n), *y = guarded_floats(n);
+    float *x2 = copied_floats(n, x), *dy2 = copied_floats(n, dy);
+    t->activation_backward((activation_kind)kind, n, x, dy, dx, y);
+    t->activation_backward((activation_kind)kind, n, x2, dy2, x2, dy2);
+    expect_bits("slope in place", t->name, n, x2, dx);
+    expect_bits("activation in place", t->name, n, dy2, y);
+  }
+}
+
 /* Every length, both edges: values, and the same bits for an element wherever it stands. */
 static void lengths_and_edges(void **unused)
 {
@@ -165,6 +178,7 @@ static void lengths_and_edges(void **unused)
             expect_bits("its slope alone", t->name, 1, z + i, &one);
           }
         }
+        activations_in_place(t, n, x);
         t->activation_gate(n, x, value, y);
         t->activation_gate_backward(n, x, value, y, z, dvalue, again);
         expect_bits("swiglu made again", t->name, n, again, y);
@@ -174,6 +188,11 @@ static void lengths_and_edges(void **unused)
           expect_bits("gradient of a value alone", t->name, 1, dvalue + i, parts + 1);
           expect_bits("swiglu alone", t->name, 1, y + i, parts + 2);
         }
+        float *x2 = copied_floats(n, x), *value2 = copied_floats(n, value), *y2 = copied_floats(n, y);
+        t->activation_gate_backward(n, x2, value2, y2, x2, value2, y2);
+        expect_bits("gradient of gates in place", t->name, n, x2, z);
+        expect_bits("gradient of values in place", t->name, n, value2, dvalue);
+        expect_bits("swiglu in place", t->name, n, y2, again);
         guarded_free();
       }
 }

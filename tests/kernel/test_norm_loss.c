@@ -61,6 +61,8 @@ static void check_norm_forward(const kernel_table *t, const norm_case *n)
     one.rows = 1;
     t->norm_forward(&one, x, n->gain, n->shift, alone, NULL, NULL);
     expect_bits("norm of a row alone", t->name, s->columns, alone, y + r * s->out_stride);
+    t->norm_again(&one, x, n->gain, n->shift, mean + r, rstd + r, alone);
+    expect_bits("norm again", t->name, s->columns, alone, y + r * s->out_stride);
   }
 }
 
@@ -103,6 +105,16 @@ static void check_norm_backward(const kernel_table *t, const norm_case *n)
   t->norm_backward_gain(s, 0, middle, n->x, mean, rstd, n->dy, dgain, dshift);
   t->norm_backward_gain(s, middle, columns, n->x, mean, rstd, n->dy, dgain, NULL);
   t->norm_backward_gain(s, middle, columns, n->x, mean, rstd, n->dy, NULL, dshift);
+  float *dgain2 = copied_floats(columns, dgain0), *dshift2 = copied_floats(columns, dshift0);
+  size_t half = s->rows / 2; /* the same chains in two calls */
+  norm_shape first = *s, second = *s;
+  first.rows = half;
+  second.rows = s->rows - half;
+  t->norm_backward_gain(&first, 0, columns, n->x, mean, rstd, n->dy, dgain2, dshift2);
+  t->norm_backward_gain(&second, 0, columns, n->x + half * s->in_stride, mean + half, rstd + half,
+                        n->dy + half * s->out_stride, dgain2, dshift2);
+  expect_bits("dgain in two calls", t->name, columns, dgain2, dgain);
+  expect_bits("dshift in two calls", t->name, columns, dshift2, dshift);
   for (size_t c = 0; c < columns; c++) {
     double gain = dgain0[c], shift = dshift0[c], gain_terms = fabs(gain), shift_terms = fabs(shift);
     for (size_t r = 0; r < s->rows; r++) {

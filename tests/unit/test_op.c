@@ -62,6 +62,10 @@ SPY(attention_close, (const attention_head *h, size_t span, float *scratch), (h,
 SPY(norm_forward,
     (const norm_shape *s, const float *x, const float *gain, const float *shift, float *y, float *mean, float *rstd),
     (s, x, gain, shift, y, mean, rstd))
+SPY(norm_again,
+    (const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean, const float *rstd,
+     float *y),
+    (s, x, gain, shift, mean, rstd, y))
 SPY(norm_backward,
     (const norm_shape *s, const float *x, const float *gain, const float *mean, const float *rstd, const float *dy,
      float *dx),
@@ -123,6 +127,7 @@ static alibi_context *spied_context(int threads)
   spy.attention_give = spy_attention_give;
   spy.attention_close = spy_attention_close;
   spy.norm_forward = spy_norm_forward;
+  spy.norm_again = spy_norm_again;
   spy.norm_backward = spy_norm_backward;
   spy.norm_backward_gain = spy_norm_backward_gain;
   spy.activation_forward = spy_activation_forward;
@@ -469,10 +474,10 @@ static void activation(alibi_context *context, results *r)
 {
   enum { TALL = FLAT / 301, WIDE = 301, N = TALL * WIDE };
   for (activation_kind kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_SILU; kind++) {
-    float *x = numbers(N, 1), *y = floats(N), *again = floats(N), *dy = numbers(N, 2), *dx = numbers(N, 2);
+    float *x = numbers(N, 1), *y = floats(N), *dy = numbers(N, 2), *again = numbers(N, 2), *dx = numbers(N, 1);
     float *whole = floats(N);
     op_activation_forward(context, kind, TALL, WIDE, x, y);
-    op_activation_backward(context, kind, TALL, WIDE, x, dx, again);
+    op_activation_backward(context, kind, TALL, WIDE, dx, again);
     result(r, y, N);
     result(r, dx, N);
     expect_same("activation made again", again, y, N);
@@ -486,10 +491,10 @@ static void activation(alibi_context *context, results *r)
 static void gated_activation(alibi_context *context, results *r)
 {
   enum { TALL = FLAT / 301, WIDE = 301, N = TALL * WIDE };
-  float *x = numbers(2 * N, 1), *y = floats(N), *again = floats(N), *dx = numbers(2 * N, 2), *dy = numbers(2 * N, 2);
+  float *x = numbers(2 * N, 1), *y = floats(N), *dx = numbers(2 * N, 1), *dy = numbers(N, 2), *again = numbers(N, 2);
   float one[WIDE], dgate[WIDE], dvalue[WIDE];
   op_activation_forward(context, ACTIVATION_SWIGLU, TALL, WIDE, x, y);
-  op_activation_backward(context, ACTIVATION_SWIGLU, TALL, WIDE, x, dx, again);
+  op_activation_backward(context, ACTIVATION_SWIGLU, TALL, WIDE, dx, again);
   result(r, y, N);
   result(r, dx, 2 * N);
   expect_same("gated activation made again", again, y, N);
@@ -497,7 +502,7 @@ static void gated_activation(alibi_context *context, results *r)
     const float *gate = x + 2 * row * WIDE;
     real->activation_gate(WIDE, gate, gate + WIDE, one);
     expect_same("gated activation", y + row * WIDE, one, WIDE);
-    real->activation_gate_backward(WIDE, gate, gate + WIDE, dy + (2 * row + 1) * WIDE, dgate, dvalue, NULL);
+    real->activation_gate_backward(WIDE, gate, gate + WIDE, dy + row * WIDE, dgate, dvalue, NULL);
     expect_same("gradient of gates", dx + 2 * row * WIDE, dgate, WIDE);
     expect_same("gradient of values", dx + (2 * row + 1) * WIDE, dvalue, WIDE);
   }
