@@ -248,7 +248,8 @@ bool training_range(const training_chart *trainings, training_panel panel, doubl
   *high = -INFINITY;
   for (size_t i = 0; i < trainings->count; i++) {
     const logged_run *run = &trainings->runs[i];
-    for (size_t k = 0; k < run->log.step_count; k++) widen(run->smooth[panel][k], low, high);
+    for (size_t k = meaning->smoothed ? run->log.step_count / 20 : 0; k < run->log.step_count; k++)
+      widen(run->smooth[panel][k], low, high);
     for (size_t k = 0; k < run->log.evaluation_count && panel == PANEL_LOSS; k++)
       widen(run->log.evaluations[k].loss, low, high);
   }

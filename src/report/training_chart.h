@@ -60,7 +60,8 @@ bool training_event_warns(
     const training_event *event); /* it says that something was wrong: a spike, a loss that is no number */
 
 /* What to show of a panel: the range of the smoothed lines and evaluations, opened a little; false: nothing is
- * there, and the range is 0 to 1.  *log_y: whether the axis is to be logarithmic. */
+ * there, and the range is 0 to 1.  The first twentieth of a run is left out, where that is a step: losses begin so
+ * high that all the rest would be flat.  *log_y: whether the axis is to be logarithmic. */
 bool training_range(const training_chart *trainings, training_panel panel, double *low, double *high, bool *log_y);
 /* Of the x axis: from 0 or the first place to the last. */
 void training_extent(const training_chart *trainings, double *first, double *last);

@@ -170,6 +170,19 @@ static void ranges_hold_what_is_drawn(void **unused)
   training_chart_free(&trainings);
 }
 
+static void the_beginning_does_not_flatten_the_rest(void **unused)
+{
+  (void)unused;
+  double losses[60], low, high;
+  bool log_y;
+  for (int i = 0; i < 60; i++) losses[i] = i < 3 ? 10 : i == 50 ? 7 : 3 + 0.01 * i;
+  const char *path = write_log("log", 1, losses, 60);
+  training_chart trainings = read_chart(&path, 1, AGAINST_STEPS, 1);
+  assert_true(training_range(&trainings, PANEL_LOSS, &low, &high, &log_y));
+  assert_true(low < 3.03 && high > 7 && high < 8);
+  training_chart_free(&trainings);
+}
+
 static bool whole_picture(const char *path)
 {
   unsigned char tail[8] = {0};
@@ -268,6 +281,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(names_tell_runs_apart, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(places_are_those_of_the_axis, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(ranges_hold_what_is_drawn, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(the_beginning_does_not_flatten_the_rest, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(odd_names_and_no_numbers_are_drawn, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(no_spike_is_lost, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(what_is_no_run_is_said, setup, scratch_teardown),
