@@ -82,7 +82,7 @@ static void encode_jobs(const data_rounds_request *request, round *r, size_t fro
   for (size_t i = from; i < to; i++) {
     alibi_error_init(&error);
     if (encode(request, r, &r->jobs[i], &error) == ALIBI_OK) continue;
-#pragma omp critical(data_rounds_failed)
+#pragma omp critical /* without a name, which would be one more symbol of the library */
     if (i < r->failed) {
       r->failed = i;
       r->error = error;

@@ -268,9 +268,6 @@ void token_source_close(token_source *s)
 
 status token_source_check(const token_source *s, uint32_t vocabulary, uint64_t tokenizer, alibi_error *error)
 {
-  if (s->largest >= vocabulary)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected ids below the vocabulary of %" PRIu32 ", found %" PRIu32,
-                s->name, vocabulary, s->largest);
   if (s->tokenizer && tokenizer && s->tokenizer != tokenizer) {
     char made[FINGERPRINT_TEXT_SIZE], given[FINGERPRINT_TEXT_SIZE];
     fingerprint_to_text(s->tokenizer, made);
@@ -279,5 +276,8 @@ status token_source_check(const token_source *s, uint32_t vocabulary, uint64_t t
                 "%s: expected the tokenizer that made its ids (fingerprint %s), found another (%s)", s->name, made,
                 given);
   }
+  if (s->largest >= vocabulary)
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected ids below the vocabulary of %" PRIu32 ", found %" PRIu32,
+                s->name, vocabulary, s->largest);
   return ALIBI_OK;
 }
