@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/context.h"
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/progress.h"
@@ -21,7 +22,8 @@ typedef struct amount {
 typedef struct plan {
   amount groups[GROUPS], parts[PARTS]; /* of parameters; of memory, bytes */
   size_t group_count, part_count;
-  double needed, available; /* bytes still to be had, INFINITY where the system does not say */
+  double needed, available; /* bytes; those still to be had for this process, 1e300 where the system does not say */
+  int ranks, local_ranks;   /* processes that train together; on this machine */
   train_plan cut;
   double step_tokens, step_operations;
 } plan;
@@ -62,9 +64,9 @@ static status refuse(const plan *p, alibi_error *error)
   for (size_t i = 0, used = 0; i < p->part_count && used < sizeof text; i++)
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.0f MB", i ? ", " : "", p->parts[i].name, p->parts[i].value * mega);
   return fail(error, ALIBI_FAILED,
-              "out of memory, planned before the start: expected %.0f MB (%s), found %.0f MB available; a smaller --micro-tokens, "
+              "out of memory, planned before the start: expected %.0f MB (%s), found %.0f MB available%s; a smaller --micro-tokens, "
               "--recompute or a smaller model needs less",
-              p->needed * mega, text, p->available * mega);
+              p->needed * mega, text, p->available * mega, p->local_ranks > 1 ? " to each process" : "");
 }
 
 static status count_weights(const training *t, plan *p, alibi_error *error)
@@ -79,7 +81,7 @@ static status count_weights(const training *t, plan *p, alibi_error *error)
     add(p->groups, &p->group_count, GROUPS, group_of(list.items[i].name), (double)parameter_elements(&list.items[i]));
   add(p->parts, &p->part_count, PARTS, "weights", bytes);
   add(p->parts, &p->part_count, PARTS, "gradients", bytes);
-  add(p->parts, &p->part_count, PARTS, "moments", 2 * bytes);
+  add(p->parts, &p->part_count, PARTS, "moments", 2 * bytes / p->ranks);
   if (t->data.valid_count > 1) add(p->parts, &p->part_count, PARTS, "a copy of the weights for evaluations", bytes);
 done:
   parameter_list_free(&list);
@@ -92,7 +94,8 @@ static status make_plan(const training *t, plan *p, alibi_error *error)
   alibi_model *model = NULL;
   size_t available = system_available_memory();
   status result;
-  *p = (plan){.available = available == SIZE_MAX ? 1e300 : (double)available};
+  *p = (plan){.ranks = comm_ranks(t->context->comm), .local_ranks = comm_local_ranks(t->context->comm)};
+  p->available = available == SIZE_MAX ? 1e300 : (double)available / p->local_ranks;
   TRY(count_weights(t, p, error));
   p->needed = total(p->parts, p->part_count);
   if (p->needed > p->available) {
@@ -102,6 +105,8 @@ static status make_plan(const training *t, plan *p, alibi_error *error)
   TRY(model_allocate(t->context, &t->config, &model, error));
   p->cut = train_plan_of(model, &t->options);
   double rows = (double)p->cut.micro_sequences * (double)t->config.train_length;
+  double counted = 2 * (1 + 1.0 / p->ranks) * (double)model->list.floats * sizeof(float);
+  add(p->parts, &p->part_count, PARTS, "what other ranks send", (double)p->cut.weight_bytes - counted);
   double logits = (rows < 256 ? rows : 256) * (double)t->config.vocabulary * sizeof(float);
   add(p->parts, &p->part_count, PARTS, "activations", (double)p->cut.pass_bytes - logits);
   add(p->parts, &p->part_count, PARTS, "logits", logits);
@@ -132,6 +137,7 @@ static status measure(const training *t, const plan *p, double *tokens, double *
   alibi_trainer *trainer = NULL;
   alibi_train_options options = t->options;
   alibi_train_report report;
+  comm *others = t->context->comm;
   int64_t sequences = (int64_t)p->cut.micro_sequences;
   double sequence_operations = p->step_operations / (double)p->cut.sequences;
   status result = ALIBI_OK;
@@ -141,6 +147,7 @@ static status measure(const training *t, const plan *p, double *tokens, double *
   options.batch_tokens = sequences * t->config.train_length;
   options.micro_tokens = 0;
   options.steps = 1000000000; /* as many as the time allows */
+  t->context->comm = NULL;    /* this process alone */
   options.length_schedule[0] = '\0';
   TRY(trainer_new(t->context, t->from, &t->config, &options, t->data.sources, t->data.shares, t->data.source_count, &trainer, error));
   TRY(alibi_trainer_step(trainer, &report, error)); /* touches the memory */
@@ -152,7 +159,14 @@ static status measure(const training *t, const plan *p, double *tokens, double *
   } while (*seconds < LONG_ENOUGH);
 done:
   alibi_trainer_free(trainer);
+  t->context->comm = others;
   return result;
+}
+
+/* What all ranks together would take, if they did not wait for each other. */
+static double foretold(const training *t, const plan *p, double measured_tokens, double seconds)
+{
+  return p->step_tokens * (double)t->options.steps / measured_tokens * seconds / p->ranks;
 }
 
 /* ---- printing ---- */
@@ -179,8 +193,9 @@ static void print_text(const training *t, const plan *p, double measured_tokens,
     return;
   }
   char time[32];
-  progress_format_time(all / measured_tokens * seconds, time, sizeof time);
-  printf("time              about %s (%.0f tokens/s, measured with %.0f tokens)\n", time, measured_tokens / seconds, measured_tokens);
+  progress_format_time(foretold(t, p, measured_tokens, seconds), time, sizeof time);
+  printf("time              about %s (%.0f tokens/s, measured with %.0f tokens%s)\n", time, p->ranks * measured_tokens / seconds,
+         measured_tokens, p->ranks > 1 ? " on one process" : "");
 }
 
 static json_node *amounts_node(const amount *list, size_t count)
@@ -211,9 +226,9 @@ static status print_json(const training *t, const plan *p, double measured_token
   else node_set_null(root, "memory_available_bytes");
   node_set_integer(root, "data_bytes", (int64_t)t->data.memory_bytes);
   if (seconds > 0) {
-    node_set_number(root, "estimated_seconds", all / measured_tokens * seconds);
+    node_set_number(root, "estimated_seconds", foretold(t, p, measured_tokens, seconds));
     node_set_integer(root, "measured_tokens", (int64_t)measured_tokens);
-    node_set_number(root, "tokens_per_second", measured_tokens / seconds);
+    node_set_number(root, "tokens_per_second", p->ranks * measured_tokens / seconds);
   } else {
     node_set_null(root, "estimated_seconds");
   }
