@@ -1,8 +1,9 @@
-/* alibi train: one model on the user's texts, or on ids made of them, into a directory that eval and generate understand.
+/* alibi train: one model on the user's texts, or on ids made of them, into a directory that eval and generate
+ * understand.
  *
- * The model in the directory changes when the training is over, so a good one that lies there stays whole until a new one replaces
- * it.  Meanwhile the training lives in DIR/checkpoints, and --resume goes on from there: what is read here is read from the newest
- * checkpoint then, and options may only repeat it. */
+ * The model in the directory changes when the training is over, so a good one that lies there stays whole until a
+ * new one replaces it.  Meanwhile the training lives in DIR/checkpoints, and --resume goes on from there: what is
+ * read here is read from the newest checkpoint then, and options may only repeat it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,22 +37,26 @@ typedef struct own_options {
 #define AT(member) offsetof(own_options, member)
 
 static const field own_fields[] = {
-    {"vocabulary", FIELD_INTEGER, AT(vocabulary), 256, 1000000, 1024, NULL, NULL, "tokens of the BPE that is trained on the texts"},
-    {"held_out", FIELD_REAL, AT(held_out), 0, 0.9, 0.05, NULL, NULL, "share at the end of each text that is only tested on"},
+    {"vocabulary", FIELD_INTEGER, AT(vocabulary), 256, 1000000, 1024, NULL, NULL,
+     "tokens of the BPE that is trained on the texts"},
+    {"held_out", FIELD_REAL, AT(held_out), 0, 0.9, 0.05, NULL, NULL,
+     "share at the end of each text that is only tested on"},
     {"resume", FIELD_BOOLEAN, AT(resume), 0, 1, 0, NULL, NULL,
      "go on from the newest good checkpoint in DIR, or begin where there is none; settings come from there"},
-    {"overwrite", FIELD_BOOLEAN, AT(overwrite), 0, 1, 0, NULL, NULL, "begin anew where DIR holds an unfinished training"},
+    {"overwrite", FIELD_BOOLEAN, AT(overwrite), 0, 1, 0, NULL, NULL,
+     "begin anew where DIR holds an unfinished training"},
     {"overfit", FIELD_BOOLEAN, AT(overfit), 0, 1, 0, NULL, NULL,
      "train on the first batch alone, and fail unless its loss falls to a tenth: a check of settings"},
-    {"dry_run", FIELD_BOOLEAN, AT(dry_run), 0, 1, 0, NULL, NULL, "print sizes, memory and time, and stop before the training"},
+    {"dry_run", FIELD_BOOLEAN, AT(dry_run), 0, 1, 0, NULL, NULL,
+     "print sizes, memory and time, and stop before the training"},
     {"json", FIELD_BOOLEAN, AT(json), 0, 1, 0, NULL, NULL, "with --dry-run: print JSON"},
 };
 
 static own_options own;
 static run_settings run_options;
 static model_options model_settings;
-static const char *out, *tokenizer_path, *valid_path, *from_path, *extend, *config_path, *mix, *evaluate_lengths, *sample_prompt,
-    *write_config, *ranks;
+static const char *out, *tokenizer_path, *valid_path, *from_path, *extend, *config_path, *mix, *evaluate_lengths,
+    *sample_prompt, *write_config, *ranks;
 static const command_line *current;
 static bool data_in_files; /* token ids, not texts */
 
@@ -59,25 +64,31 @@ static const char *const hidden[] = {"vocabulary", "original_length", NULL};
 
 static void train_add_options(command_line *line)
 {
-  tokenizer_path = out = valid_path = from_path = extend = mix = evaluate_lengths = sample_prompt = write_config = NULL;
+  tokenizer_path = out = valid_path = from_path = extend = mix = evaluate_lengths = sample_prompt = write_config =
+      NULL;
   ranks = "auto";
   command_add_config(line, &config_path);
-  command_add_text(line, "write_config", "FILE", &write_config, "write all settings as such a file, before the training");
+  command_add_text(line, "write_config", "FILE", &write_config,
+                   "write all settings as such a file, before the training");
   command_add_text(line, "out", "DIR", &out, "where the model goes");
   command_add_text(line, "tokenizer", "FILE", &tokenizer_path,
                    "a tokenizer.json, or bytes; without it a BPE is trained on the texts");
   command_add_text(line, "valid", "LIST", &valid_path,
                    "test on these texts, between commas; without it the end of each TEXT is held out");
-  command_add_text(line, "mix", "LIST", &mix, "shares of several sources of token ids, such as 3,1; without it: by their sizes");
+  command_add_text(line, "mix", "LIST", &mix,
+                   "shares of several sources of token ids, such as 3,1; without it: by their sizes");
   command_add_text(line, "from", "DIR", &from_path,
-                   "go on from the model there, with its tokenizer; only --train-length, the rotary base and --extend may change it");
+                   "go on from the model there, with its tokenizer; only --train-length, the rotary base and "
+                   "--extend may change it");
   command_add_text(line, "extend", "NAME", &extend,
                    "with --from: an extension that becomes part of the model, such as ntk or yarn:factor=4");
   command_add_text(line, "evaluate_lengths", "LIST", &evaluate_lengths,
                    "tokens a window of evaluations during training; without it the training length");
-  command_add_text(line, "sample_prompt", "TEXT", &sample_prompt, "what samples go on from; without it a line's end");
-  command_add_text(line, "ranks", "NAME", &ranks,
-                   "processes that train together: mpi, self (this one alone), or auto: mpi where mpirun or srun started it");
+  command_add_text(line, "sample_prompt", "TEXT", &sample_prompt,
+                   "what samples go on from; without it a line's end");
+  command_add_text(
+      line, "ranks", "NAME", &ranks,
+      "processes that train together: mpi, self (this one alone), or auto: mpi where mpirun or srun started it");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(own_fields), &own, "");
   model_options_add(line, &model_settings, hidden);
   command_add_group(line, "During training", run_setting_fields(), &run_options, "");
@@ -97,7 +108,8 @@ static bool is_setting(const void *values, const char *name)
                                        "overwrite", "dry_run",      "json",    "ranks", NULL};
   for (size_t i = 0; others[i]; i++)
     if (strcmp(name, others[i]) == 0) return false;
-  if (strcmp(name, "vocabulary") == 0) return command_line_given(current, &own, name) || !(tokenizer_path || from_path || data_in_files);
+  if (strcmp(name, "vocabulary") == 0)
+    return command_line_given(current, &own, name) || !(tokenizer_path || from_path || data_in_files);
   if (strcmp(name, "held_out") == 0) return !valid_path && !data_in_files;
   bool of_model = values == &model_settings.config;
   for (size_t i = 0; i < position_method_count(); i++) {
@@ -108,31 +120,12 @@ static bool is_setting(const void *values, const char *name)
   return !of_model || !from_path || command_line_given(current, values, name);
 }
 
-/* May differ when a training goes on: they do not change what comes of it. */
-static const char *const free_names[] = {"out",
-                                         "write_config",
-                                         "threads",
-                                         "quiet",
-                                         "resume",
-                                         "overwrite",
-                                         "dry_run",
-                                         "json",
-                                         "ranks",
-                                         "checkpoint_every",
-                                         "checkpoint_minutes",
-                                         "keep_checkpoints",
-                                         "sample_every",
-                                         "sample_tokens",
-                                         "sample_temperature",
-                                         "sample_prompt",
-                                         "events",
-                                         NULL};
-
 static status check_line(const command_line *line, alibi_error *error)
 {
   if (line->operand_count == 0) return fail(error, ALIBI_INVALID, "train: expected at least one TEXT, found none");
   if (!out && !own.dry_run) return fail(error, ALIBI_INVALID, "train: --out DIR is missing");
-  if (own.json && !own.dry_run) return fail(error, ALIBI_INVALID, "--json: prints the plan: expected --dry-run beside it");
+  if (own.json && !own.dry_run)
+    return fail(error, ALIBI_INVALID, "--json: prints the plan: expected --dry-run beside it");
   if (tokenizer_path && command_line_given(line, &own, "vocabulary"))
     return fail(error, ALIBI_INVALID,
                 "--vocabulary is for a tokenizer that is trained, and --tokenizer names a finished one");
@@ -147,7 +140,8 @@ static status check_line(const command_line *line, alibi_error *error)
                 "--vocabulary: expected none beside --from, since the model has its own tokenizer");
   if (run_options.patience && !run_options.evaluate_every)
     return fail(error, ALIBI_INVALID, "--patience: counts evaluations: expected --evaluate-every beside it");
-  if (own.overfit && model_settings.train.order != ALIBI_ORDER_ONE_BATCH && command_line_given(line, &model_settings.train, "order"))
+  if (own.overfit && model_settings.train.order != ALIBI_ORDER_ONE_BATCH &&
+      command_line_given(line, &model_settings.train, "order"))
     return fail(error, ALIBI_INVALID, "--overfit: trains on one batch: expected no other --order beside it");
   return ALIBI_OK;
 }
@@ -220,7 +214,8 @@ static status check_positions(const alibi_model_config *given, int64_t length, a
   position_shape shape = model_config_position_shape(&config);
   size_t limit = position_method_limit(method, &shape, config.position_options.bytes, NULL);
   if ((size_t)length <= limit) return ALIBI_OK;
-  return fail(error, ALIBI_INVALID, "--evaluate-lengths: expected at most the %zu positions that the method '%s' has, found %" PRId64,
+  return fail(error, ALIBI_INVALID,
+              "--evaluate-lengths: expected at most the %zu positions that the method '%s' has, found %" PRId64,
               limit, method->name, length);
 }
 
@@ -239,19 +234,21 @@ static status read_lengths(training *t, alibi_error *error)
       RAISE(error, ALIBI_INVALID, "--evaluate-lengths: expected at most %d lengths, found more", RUN_LENGTHS);
     int64_t *length = &t->task.lengths[t->task.length_count++];
     if (!integer_read(text, length) || *length < 1 || *length > 1 << 24)
-      RAISE(error, ALIBI_INVALID, "--evaluate-lengths: expected lengths from 1 to %d with commas between them, found '%s'", 1 << 24, text);
+      RAISE(error, ALIBI_INVALID,
+            "--evaluate-lengths: expected lengths from 1 to %d with commas between them, found '%s'", 1 << 24,
+            text);
     TRY(check_positions(&t->config, *length, error));
   }
 done:
   return result;
 }
 
-/* going_on: the configuration of a checkpoint, or NULL. */
-static status read_settings(training *t, const alibi_model_config *going_on, alibi_error *error)
+/* kept: the configuration of a checkpoint, or NULL. */
+static status read_settings(training *t, const alibi_model_config *kept, alibi_error *error)
 {
   status result;
   TRY(check_line(t->line, error));
-  if (going_on) model_settings.config = *going_on;
+  if (kept) model_settings.config = *kept;
   else if (from_path) TRY(open_from(t, error));
   else TRY(model_options_take_method(&model_settings, model_settings.config.position, error));
   TRY(model_options_check(t->line, &model_settings, is_used, error));
@@ -261,86 +258,6 @@ static status read_settings(training *t, const alibi_model_config *going_on, ali
   TRY(check_settings(t, error));
   TRY(read_lengths(t, error));
 done:
-  return result;
-}
-
-/* ---- going on ---- */
-
-typedef struct going_on {
-  char *path; /* of the checkpoint; NULL: the training begins */
-  checkpoint_about about;
-  int damaged; /* checkpoints that are not whole */
-  bool finished; /* DIR holds the model that would come of it */
-} going_on;
-
-static void on_damaged(void *user, const char *sentence)
-{
-  going_on *g = user;
-  g->damaged++;
-  if (ranks_lead()) progress_note("alibi: warning: %s; the checkpoint is passed over", sentence);
-}
-
-static status find_checkpoint(going_on *g, alibi_error *error)
-{
-  char *folder = run_checkpoints(out);
-  if (!folder) return fail(error, ALIBI_FAILED, "not enough memory for a path");
-  status result = checkpoint_newest(folder, on_damaged, g, &g->path, &g->about, error);
-  if (result == ALIBI_OK && !g->path && g->damaged)
-    result = fail(error, ALIBI_BAD_INPUT, "%s: expected a checkpoint that is whole, found none (--overwrite begins anew)", folder);
-  free(folder);
-  return result;
-}
-
-/* The settings of train.json, where that is of a training that came to its end. */
-static json_node *finished_settings(json_node **root)
-{
-  char *path = path_join(out, "train.json");
-  *root = NULL;
-  if (!path || !path_exists(path) || node_read_file(path, root, NULL) != ALIBI_OK) *root = NULL;
-  free(path);
-  bool tested = node_kind_of(node_get(*root, "test")) == NODE_OBJECT || node_integer(node_get(*root, "valid_tokens"), 0) < 2;
-  if (!node_boolean(node_get(*root, "finished"), false) || !tested) return NULL;
-  return (json_node *)node_get(*root, "settings");
-}
-
-static status go_on(command_line *line, going_on *g, alibi_error *error)
-{
-  json_node *root = NULL;
-  status result;
-  if (!out) return fail(error, ALIBI_INVALID, "--resume: expected --out DIR beside it");
-  if (own.overwrite) return fail(error, ALIBI_INVALID, "--resume goes on, --overwrite begins anew: give one of them");
-  TRY(find_checkpoint(g, error));
-  if (g->path) {
-    const json_node *settings = node_get(g->about.run, "settings");
-    if (!settings) RAISE(error, ALIBI_BAD_INPUT, "%s: expected the settings of `alibi train`, found none", g->path);
-    TRY(config_file_agree(line, settings, g->path, free_names, error));
-    goto done;
-  }
-  const json_node *settings = finished_settings(&root);
-  alibi_error unused = {0};
-  g->finished = settings && config_file_agree(line, settings, out, free_names, &unused) == ALIBI_OK;
-done:
-  node_free(root);
-  return result;
-}
-
-/* An unfinished training is not lost by a command that forgot --resume. */
-static status check_unfinished(alibi_error *error)
-{
-  char *folder = run_checkpoints(out);
-  status result = ALIBI_OK;
-  if (!folder) return fail(error, ALIBI_FAILED, "not enough memory for a path");
-  if (path_is_directory(folder) && !own.overwrite) {
-    directory_list list = {0};
-    result = directory_read(folder, &list, error);
-    for (size_t i = 0; i < list.count && result == ALIBI_OK; i++)
-      if (strncmp(list.names[i], "step-", 5) == 0)
-        result = fail(error, ALIBI_INVALID,
-                      "%s: expected no unfinished training, found %s: --resume goes on from there, --overwrite begins anew", folder,
-                      list.names[i]);
-    directory_list_free(&list);
-  }
-  free(folder);
   return result;
 }
 
@@ -378,22 +295,26 @@ static status check_data(const training *t, const char *tokenizer, alibi_error *
   const train_data *d = &t->data;
   const char *name = t->line->operand_count == 1 ? t->line->operands[0] : "the texts together";
   if (from_path && d->vocabulary != t->config.vocabulary)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRId64,
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRId64,
                 tokenizer ? tokenizer : name, t->config.vocabulary, d->vocabulary);
   if (d->train_count < (size_t)t->config.train_length + 1)
     return fail(error, ALIBI_BAD_INPUT,
-                "%s: expected at least %" PRId64 " tokens to train on, found %zu (a longer text, or a shorter --train-length)", name,
-                t->config.train_length + 1, d->train_count);
+                "%s: expected at least %" PRId64
+                " tokens to train on, found %zu (a longer text, or a shorter --train-length)",
+                name, t->config.train_length + 1, d->train_count);
   if (d->train_count < (size_t)t->options.batch_tokens)
     return fail(error, ALIBI_BAD_INPUT,
-                "%s: expected at least the %" PRId64 " tokens of one batch to train on, found %zu (a longer text, or a smaller "
+                "%s: expected at least the %" PRId64
+                " tokens of one batch to train on, found %zu (a longer text, or a smaller "
                 "--batch-tokens)",
                 name, t->options.batch_tokens, d->train_count);
   int64_t longest = 0;
   for (size_t i = 0; i < t->task.length_count; i++)
     if (t->task.lengths[i] > longest) longest = t->task.lengths[i];
   if (run_options.evaluate_every && d->valid_count <= (size_t)longest)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected more than %" PRId64 " tokens that are held out, for evaluations, found %zu", name,
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: expected more than %" PRId64 " tokens that are held out, for evaluations, found %zu", name,
                 longest, d->valid_count);
   if (run_options.sample_every && !d->tokenizer)
     return fail(error, ALIBI_INVALID, "--sample-every: expected --tokenizer beside it, since the data has none");
@@ -417,9 +338,13 @@ static status read_data(training *t, const char *folder, alibi_error *error)
   status result;
   TRY(train_data_kind(&request, &data_in_files, error));
   if (data_in_files && command_line_given(t->line, &own, "held_out"))
-    RAISE(error, ALIBI_INVALID, "--held-out: is for texts: token ids have their held-out part beside them, or in --valid");
+    RAISE(error, ALIBI_INVALID,
+          "--held-out: is for texts: token ids have their held-out part beside them, or in --valid");
   TRY(save_settings(t, error));
-  item = progress_begin(data_in_files ? "reading the data" : tokenizer ? "reading the texts" : "training the tokenizer", 0, "bytes");
+  item = progress_begin(data_in_files ? "reading the data"
+                        : tokenizer   ? "reading the texts"
+                                      : "training the tokenizer",
+                        0, "bytes");
   progress_update(item, 0, NULL);
   result = train_data_open(&request, &t->data, error);
   progress_end(item, NULL);
@@ -428,8 +353,8 @@ static status read_data(training *t, const char *folder, alibi_error *error)
   TRY(check_data(t, tokenizer, error));
   if (!cli_quiet() && data_in_files)
     progress_note("%s tokenizer, %" PRId64 " tokens; %zu tokens to train on, %zu to test on",
-                  t->data.tokenizer ? alibi_tokenizer_kind(t->data.tokenizer) : "no", t->config.vocabulary, t->data.train_count,
-                  t->data.valid_count);
+                  t->data.tokenizer ? alibi_tokenizer_kind(t->data.tokenizer) : "no", t->config.vocabulary,
+                  t->data.train_count, t->data.valid_count);
   else if (!cli_quiet())
     progress_note("%s tokenizer, %" PRId64 " tokens; %zu tokens (%.2f MB) to train on, %zu (%.2f MB) to test on",
                   alibi_tokenizer_kind(t->data.tokenizer), t->config.vocabulary, t->data.train_count,
@@ -487,14 +412,16 @@ static status make_trainer(training *t, const going_on *g, alibi_error *error)
 {
   const train_data *d = &t->data;
   if (g->path) {
-    status result = checkpoint_open(t->context, g->path, d->sources, d->shares, d->source_count, &t->trainer, error);
+    status result =
+        checkpoint_open(t->context, g->path, d->sources, d->shares, d->source_count, &t->trainer, error);
     if (result == ALIBI_OK) result = run_state_read(g->about.run, g->path, &t->state, error);
     if (result == ALIBI_OK && !cli_quiet())
-      progress_note("going on after step %" PRId64 " of %" PRId64 " (%s)", g->about.step, t->options.steps, g->path);
+      progress_note("going on after step %" PRId64 " of %" PRId64 " (%s)", g->about.step, t->options.steps,
+                    g->path);
     return result;
   }
-  status result =
-      trainer_new(t->context, t->from, &t->config, &t->options, d->sources, d->shares, d->source_count, &t->trainer, error);
+  status result = trainer_new(t->context, t->from, &t->config, &t->options, d->sources, d->shares, d->source_count,
+                              &t->trainer, error);
   alibi_model_free(t->from);
   t->from = NULL;
   return result;
@@ -528,8 +455,8 @@ static status run(training *t, alibi_error *error)
   task->watch = (run_watch){.step = on_step, .note = on_note, .warn = on_warning, .user = &shown};
   status result = training_run(t->trainer, task, &t->state, error);
   progress_format_time(t->state.seconds, time, sizeof time);
-  snprintf(text, sizeof text, "trained %s in %s (%" PRId64 " steps, loss %.3f)", model_settings.config.position, time,
-           t->state.steps, t->state.recent);
+  snprintf(text, sizeof text, "trained %s in %s (%" PRId64 " steps, loss %.3f)", model_settings.config.position,
+           time, t->state.steps, t->state.recent);
   progress_end(shown.item, result == ALIBI_OK ? text : NULL);
   return result;
 }
@@ -539,7 +466,8 @@ static status take_best(training *t, alibi_error *error)
 {
   if (!t->state.has_best || t->state.best_step == t->state.steps) return ALIBI_OK;
   char *path = path_join(out, "best");
-  status result = path ? alibi_model_open(t->context, path, &t->best, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
+  status result = path ? alibi_model_open(t->context, path, &t->best, error)
+                       : fail(error, ALIBI_FAILED, "not enough memory for a path");
   free(path);
   return result;
 }
@@ -577,7 +505,8 @@ static bool holds_model(void)
   return holds;
 }
 
-/* Ctrl-C.  The checkpoint is saved by now; where no other model would be lost for it, DIR gets the model as it stands too. */
+/* Ctrl-C.  The checkpoint is saved by now; where no other model would be lost for it, DIR gets the model as it
+ * stands too. */
 static status keep_interrupted(training *t, alibi_error *error)
 {
   const run_state *s = &t->state;
@@ -585,12 +514,13 @@ static status keep_interrupted(training *t, alibi_error *error)
   if (s->steps == 0) return fail(error, ALIBI_CANCELLED, "interrupted before the first step; nothing was written");
   if (holds_model())
     return fail(error, ALIBI_CANCELLED,
-                "interrupted at step %" PRId64 " of %" PRId64 "; the model that was in %s before is still there%s", s->steps,
-                t->options.steps, out, how);
+                "interrupted at step %" PRId64 " of %" PRId64 "; the model that was in %s before is still there%s",
+                s->steps, t->options.steps, out, how);
   status result = train_write_model(t, error);
   if (result != ALIBI_OK) return result;
-  return fail(error, ALIBI_CANCELLED, "interrupted; %s holds the model as it stood at step %" PRId64 " of %" PRId64 "%s", out,
-              s->steps, t->options.steps, how);
+  return fail(error, ALIBI_CANCELLED,
+              "interrupted; %s holds the model as it stood at step %" PRId64 " of %" PRId64 "%s", out, s->steps,
+              t->options.steps, how);
 }
 
 static void print_result(const training *t)
@@ -626,8 +556,8 @@ static status judge_overfit(const training *t, alibi_error *error)
   double last = s->losses[(s->steps - 1) / s->stride];
   if (!own.overfit || last <= 0.1 * s->first_loss) return ALIBI_OK;
   return fail(error, ALIBI_FAILED,
-              "--overfit: expected the loss of one batch to fall to a tenth, found %.3f at the start and %.3f after %" PRId64
-              " steps: more steps, another --learning-rate, or something is wrong",
+              "--overfit: expected the loss of one batch to fall to a tenth, found %.3f at the start and %.3f "
+              "after %" PRId64 " steps: more steps, another --learning-rate, or something is wrong",
               s->first_loss, last, s->steps);
 }
 
@@ -665,13 +595,15 @@ static status prepare(training *t, command_line *line, going_on *g, int *lock, a
   status result;
   TRY(cli_context(&t->context, error));
   t->context->comm = ranks_comm();
-  if (own.resume) TRY(go_on(line, g, error));
+  if (own.resume && own.overwrite)
+    RAISE(error, ALIBI_INVALID, "--resume goes on, --overwrite begins anew: give one of them");
+  if (own.resume) TRY(train_go_on(line, out, g, error));
   if (g->finished) goto done;
   TRY(read_settings(t, g->path ? &g->about.config : NULL, error));
   t->out = out, t->from_path = from_path, t->valid_path = valid_path, t->held_out = own.held_out;
   if (!own.dry_run) {
     if (ranks_lead()) TRY(try_writing(lock, error));
-    if (!own.resume) TRY(check_unfinished(error));
+    if (!own.resume && !own.overwrite) TRY(train_check_unfinished(out, error));
   }
   TRY(read_data(t, g->path ? g->path : from_path, error));
   if (own.dry_run) goto done;
@@ -707,7 +639,8 @@ static status train_run(command_line *line, alibi_error *error)
     TRY(comm_agree(ranks_comm(), conclude(&t, result, error), error));
   }
 done:
-  if (result != ALIBI_OK && !ranks_lead() && !comm_is_broken(ranks_comm())) error->message[0] = '\0'; /* rank 0 says it */
+  if (result != ALIBI_OK && !ranks_lead() && !comm_is_broken(ranks_comm()))
+    error->message[0] = '\0'; /* rank 0 says it */
   free_training(&t, &g);
   file_unlock(lock);
   return result;
@@ -718,11 +651,15 @@ const command command_train = {
     .summary = "Train one model on texts.",
     .operands = "TEXT|DATA...",
     .details = "TEXT is plain text; DATA a folder of `alibi data build`, or token ids of llm.c or nanoGPT.\n\n"
-               "DIR then holds config.json, model.safetensors, tokenizer.json, log.jsonl with a line a step, and train.json with "
-               "every setting, the losses and the perplexity of the held-out text.  The model changes only when the training is "
-               "over.  Until then DIR/checkpoints holds the last states: Ctrl-C saves one, and after that, or after a crash, "
+               "DIR then holds config.json, model.safetensors, tokenizer.json, log.jsonl with a line a step, and "
+               "train.json with "
+               "every setting, the losses and the perplexity of the held-out text.  The model changes only when "
+               "the training is "
+               "over.  Until then DIR/checkpoints holds the last states: Ctrl-C saves one, and after that, or "
+               "after a crash, "
                "--resume goes on, to the same bits.\n\n"
-               "--from trains a finished model further, for example at a longer --train-length; its peak learning rate is "
+               "--from trains a finished model further, for example at a longer --train-length; its peak learning "
+               "rate is "
                "then 0.0006 unless --learning-rate says another.",
     .options = train_add_options,
     .run = train_run,

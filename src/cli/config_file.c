@@ -1,5 +1,5 @@
-/* Settings from a file.  A key goes the way of an option: its name is looked up in the tables of the command, its value is
- * set by the field; what was typed is known by then and stays. */
+/* Settings from a file.  A key goes the way of an option: its name is looked up in the tables of the command, its
+ * value is set by the field; what was typed is known by then and stays. */
 #include "cli/config_file.h"
 
 #include <stdlib.h>
@@ -49,13 +49,15 @@ static status unknown_key(const command_line *line, const char *path, const char
   if (option_of_key(key, option)) {
     if (command_line_find(line, option, &found) && found.negated) {
       key_of_option(option + strlen("--no-"), near);
-      return fail(error, ALIBI_BAD_INPUT, "%s: unknown key '%s'; did you mean '%s' with the value false?", path, key, near);
+      return fail(error, ALIBI_BAD_INPUT, "%s: unknown key '%s'; did you mean '%s' with the value false?", path,
+                  key, near);
     }
     command_line_nearest(line, false, &nearest);
     nearest_consider(&nearest, "--texts");
   }
   if (!nearest.best[0])
-    return fail(error, ALIBI_BAD_INPUT, "%s: unknown key '%.100s'; keys are the names of options with _ for -", path, key);
+    return fail(error, ALIBI_BAD_INPUT, "%s: unknown key '%.100s'; keys are the names of options with _ for -",
+                path, key);
   key_of_option(nearest.best, near);
   return fail(error, ALIBI_BAD_INPUT, "%s: unknown key '%.100s'; did you mean '%s'?", path, key, near);
 }
@@ -83,8 +85,8 @@ static void write_number(FILE *stream, double value)
   fprintf(stream, strtod(text, NULL) == value ? "%.15g" : "%.17g", value);
 }
 
-/* A text, a number, or an array of them as a list with commas; malloc'd, NULL where it is nothing like that (or memory is
- * out). */
+/* A text, a number, or an array of them as a list with commas; malloc'd, NULL where it is nothing like that (or
+ * memory is out). */
 static char *joined_text(const json_node *value)
 {
   char *text = NULL;
@@ -122,7 +124,8 @@ static status set_field(const found_option *found, const char *called, const jso
     if (!is_number(value)) return fail(error, ALIBI_BAD_INPUT, "%s: expected a number", called);
     return field_set_number(f, found->values, called, node_number(value, 0), error);
   case FIELD_BOOLEAN:
-    if (node_kind_of(value) != NODE_BOOLEAN) return fail(error, ALIBI_BAD_INPUT, "%s: expected true or false", called);
+    if (node_kind_of(value) != NODE_BOOLEAN)
+      return fail(error, ALIBI_BAD_INPUT, "%s: expected true or false", called);
     return field_set_number(f, found->values, called, node_boolean(value, false), error);
   case FIELD_CHOICE:
   case FIELD_TEXT: break;
@@ -177,7 +180,8 @@ static status take_key(command_line *line, size_t typed, const char *path, const
   if (!option_of_key(key, option) || !command_line_find(line, option, &found) || found.negated)
     return unknown_key(line, path, key, error);
   if (found.text && strcmp(found.given_name, CONFIG) == 0)
-    return fail(error, ALIBI_BAD_INPUT, "%s: config: expected none, since a file of settings names no other", path);
+    return fail(error, ALIBI_BAD_INPUT, "%s: config: expected none, since a file of settings names no other",
+                path);
   snprintf(called, sizeof called, "%s: %s", path, key);
   command_line before = *line;
   before.given_count = typed;
@@ -223,19 +227,22 @@ static bool is_listed(const char *const *names, const char *name)
 /* The value of one option as config_file_node writes it; *text malloc'd, NULL where it writes none. */
 static char *value_text(const json_node *value)
 {
-  return value ? node_kind_of(value) == NODE_BOOLEAN ? strdup(node_boolean(value, false) ? "true" : "false") : joined_text(value) : NULL;
+  return value ? node_kind_of(value) == NODE_BOOLEAN ? strdup(node_boolean(value, false) ? "true" : "false")
+                                                     : joined_text(value)
+               : NULL;
 }
 
-static status agree(const char *option, const json_node *record, const json_node *typed, const char *what, alibi_error *error)
+static status agree(const char *option, const json_node *record, const json_node *typed, const char *what,
+                    alibi_error *error)
 {
   const char *key;
   const json_node *value = node_member(typed, 0, &key);
   char *expected = value_text(node_get(record, key)), *found = value_text(value);
   status result = ALIBI_OK;
-  if (!expected)
-    result = fail(error, ALIBI_INVALID, "%s: expected none, as in %s", option, what);
+  if (!expected) result = fail(error, ALIBI_INVALID, "%s: expected none, as in %s", option, what);
   else if (!found || strcmp(expected, found) != 0)
-    result = fail(error, ALIBI_INVALID, "%s: expected %.200s, as in %s, found %.200s", option, expected, what, found ? found : "nothing");
+    result = fail(error, ALIBI_INVALID, "%s: expected %.200s, as in %s, found %.200s", option, expected, what,
+                  found ? found : "nothing");
   free(found);
   free(expected);
   return result;
@@ -243,8 +250,8 @@ static status agree(const char *option, const json_node *record, const json_node
 
 static void write_field(json_node *node, const char *key, const field *f, const void *values);
 
-static status agree_options(const command_line *line, const json_node *record, const char *what, const char *const *free_names,
-                            alibi_error *error)
+static status agree_options(const command_line *line, const json_node *record, const char *what,
+                            const char *const *free_names, alibi_error *error)
 {
   char option[KEY_SIZE], key[KEY_SIZE];
   status result = ALIBI_OK;
@@ -262,7 +269,9 @@ static status agree_options(const command_line *line, const json_node *record, c
     }
   for (size_t i = 0; result == ALIBI_OK && i < line->text_count; i++) {
     const text_option *t = &line->texts[i];
-    if (strcmp(t->name, CONFIG) == 0 || is_listed(free_names, t->name) || !command_line_given(line, t->value, t->name)) continue;
+    if (strcmp(t->name, CONFIG) == 0 || is_listed(free_names, t->name) ||
+        !command_line_given(line, t->value, t->name))
+      continue;
     json_node *typed = node_new_object();
     field_option("", t->name, option, sizeof option);
     key_of_option(option, key);
@@ -273,20 +282,22 @@ static status agree_options(const command_line *line, const json_node *record, c
   return result;
 }
 
-static status agree_operands(const command_line *line, const json_node *record, const char *what, alibi_error *error)
+static status agree_operands(const command_line *line, const json_node *record, const char *what,
+                             alibi_error *error)
 {
   const json_node *list = node_get(record, TEXTS);
   bool same = line->operand_count == node_count(list);
   for (size_t i = 0; same && i < line->operand_count; i++)
     same = strcmp(line->operands[i], node_text(node_at(list, i), "")) == 0;
   if (same || line->operand_count == 0) return ALIBI_OK;
-  return fail(error, ALIBI_INVALID, "texts: expected %s%.200s%s, as in %s, found %.200s%s", node_count(list) > 1 ? "those from " : "",
-              node_text(node_at(list, 0), "none"), node_count(list) > 1 ? " on" : "", what, line->operands[0],
+  return fail(error, ALIBI_INVALID, "texts: expected %s%.200s%s, as in %s, found %.200s%s",
+              node_count(list) > 1 ? "those from " : "", node_text(node_at(list, 0), "none"),
+              node_count(list) > 1 ? " on" : "", what, line->operands[0],
               line->operand_count > 1 ? " and others" : "");
 }
 
-status config_file_agree(command_line *line, const json_node *record, const char *what, const char *const *free_names,
-                         alibi_error *error)
+status config_file_agree(command_line *line, const json_node *record, const char *what,
+                         const char *const *free_names, alibi_error *error)
 {
   size_t typed = line->given_count;
   status result;

@@ -1,5 +1,5 @@
-/* Texts and files of ids as sources of tokens.  Held-out tokens are in memory, since evaluations read them as one array; of ids
- * in files no more than VALID_MOST. */
+/* Texts and files of ids as sources of tokens.  Held-out tokens are in memory, since evaluations read them as one
+ * array; of ids in files no more than VALID_MOST. */
 #include "cli/train_data.h"
 
 #include <inttypes.h>
@@ -19,13 +19,15 @@ status train_data_kind(const train_data_request *request, bool *ids, alibi_error
   *ids = found > 0;
   if (found == 0 || found == request->count) return ALIBI_OK;
   const char *text = NULL, *data = NULL;
-  for (size_t i = 0; i < request->count; i++) *(token_source_recognises(request->paths[i]) ? &data : &text) = request->paths[i];
+  for (size_t i = 0; i < request->count; i++)
+    *(token_source_recognises(request->paths[i]) ? &data : &text) = request->paths[i];
   return fail(error, ALIBI_INVALID, "expected texts, or data with token ids, found both: %s and %s", text, data);
 }
 
 static status count_bytes(train_data *data, alibi_error *error)
 {
-  status result = memory_new(&data->token_bytes, (size_t)data->vocabulary, sizeof *data->token_bytes, "the lengths of tokens", error);
+  status result = memory_new(&data->token_bytes, (size_t)data->vocabulary, sizeof *data->token_bytes,
+                             "the lengths of tokens", error);
   for (int64_t i = 0; result == ALIBI_OK && i < data->vocabulary; i++) {
     size_t size;
     alibi_tokenizer_bytes(data->tokenizer, (uint32_t)i, &size);
@@ -47,7 +49,8 @@ static status open_texts(const train_data_request *request, train_data *data, al
                             .vocabulary = (uint32_t)request->vocabulary};
   status result;
   if (request->mix)
-    RAISE(error, ALIBI_INVALID, "--mix: expected data made by `alibi data build`, one share for each, found texts");
+    RAISE(error, ALIBI_INVALID,
+          "--mix: expected data made by `alibi data build`, one share for each, found texts");
   TRY(dataset_make(&wanted, d, error));
   data->tokenizer = d->tokenizer;
   data->vocabulary = alibi_tokenizer_vocabulary(d->tokenizer);
@@ -60,8 +63,8 @@ static status open_texts(const train_data_request *request, train_data *data, al
   data->memory_bytes = (d->train_count + d->valid_count) * sizeof(uint32_t);
   TRY(memory_new(&data->sources, 1, sizeof *data->sources, "the sources of tokens", error));
   data->source_count = 1;
-  TRY(token_source_of_ids(request->count == 1 ? request->paths[0] : "the texts", d->train, d->train_count, d->train_documents,
-                          d->train_document_count, data->sources, error));
+  TRY(token_source_of_ids(request->count == 1 ? request->paths[0] : "the texts", d->train, d->train_count,
+                          d->train_documents, d->train_document_count, data->sources, error));
 done:
   return result;
 }
@@ -118,7 +121,8 @@ static status read_mix(const train_data_request *request, train_data *data, alib
     count++;
   }
   if (count != data->source_count)
-    RAISE(error, ALIBI_INVALID, "--mix: expected a share for each of the %zu sources, found %zu", data->source_count, count);
+    RAISE(error, ALIBI_INVALID, "--mix: expected a share for each of the %zu sources, found %zu",
+          data->source_count, count);
 done:
   return result;
 }
@@ -131,7 +135,8 @@ static status add_valid(train_data *data, const char *path, const char *split, a
   TRY(token_source_open(path, split, &source, error));
   TRY(check_sources(data, &source, 1, error));
   size_t room = VALID_MOST - data->valid_count, count = source.count < room ? source.count : room;
-  TRY(memory_grow(&data->valid, &capacity, size_add(data->valid_count, count), sizeof *data->valid, "the held-out tokens", error));
+  TRY(memory_grow(&data->valid, &capacity, size_add(data->valid_count, count), sizeof *data->valid,
+                  "the held-out tokens", error));
   token_source_read(&source, 0, count, data->valid + data->valid_count);
   data->valid_count += count;
 done:
@@ -146,7 +151,8 @@ static status open_valid(const train_data_request *request, train_data *data, al
   size_t size;
   status result = ALIBI_OK;
   for (size_t i = 0; !request->valid && i < request->count; i++)
-    if (token_source_has_split(request->paths[i], "valid")) TRY(add_valid(data, request->paths[i], "valid", error));
+    if (token_source_has_split(request->paths[i], "valid"))
+      TRY(add_valid(data, request->paths[i], "valid", error));
   if (request->valid) TRY(list_check("--valid", request->valid, error));
   while (request->valid && list_next(&rest, &item, &size)) {
     char *path = malloc(size + 1);
@@ -154,7 +160,8 @@ static status open_valid(const train_data_request *request, train_data *data, al
     memcpy(path, item, size);
     path[size] = '\0';
     if (!token_source_recognises(path))
-      result = fail(error, ALIBI_INVALID, "--valid: %s: expected data with token ids, as what is trained on, found a text", path);
+      result = fail(error, ALIBI_INVALID,
+                    "--valid: %s: expected data with token ids, as what is trained on, found a text", path);
     else result = add_valid(data, path, token_source_has_split(path, "valid") ? "valid" : "train", error);
     free(path);
     if (result != ALIBI_OK) goto done;

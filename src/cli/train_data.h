@@ -1,5 +1,5 @@
-/* cli/train_data.h - what `alibi train` reads: texts, which become ids now, or ids that lie in files, from `alibi data build` or
- * another program. */
+/* cli/train_data.h - what `alibi train` reads: texts, which become ids now, or ids that lie in files, from `alibi
+ * data build` or another program. */
 #ifndef CLI_TRAIN_DATA_H
 #define CLI_TRAIN_DATA_H
 
@@ -18,17 +18,17 @@ typedef struct train_data_request {
 } train_data_request;
 
 typedef struct train_data {
-  bool in_files; /* ids that were there already */
+  bool in_files;              /* ids that were there already */
   alibi_tokenizer *tokenizer; /* NULL: ids of which nobody knows the text */
   int64_t vocabulary;
   token_source *sources;
   size_t source_count;
   double *shares; /* NULL: as their sizes */
   uint32_t *valid;
-  size_t valid_count;    /* in memory */
-  uint32_t *token_bytes; /* [vocabulary], or NULL */
+  size_t valid_count;                           /* in memory */
+  uint32_t *token_bytes;                        /* [vocabulary], or NULL */
   size_t train_count, train_bytes, valid_bytes; /* bytes 0: unknown */
-  size_t memory_bytes;   /* that it holds, mapped files apart */
+  size_t memory_bytes;                          /* that it holds, mapped files apart */
   dataset texts;
 } train_data;
 

@@ -1,5 +1,5 @@
-/* What a training will need and take, before it starts.  Memory is counted by the functions that lay it out later; the time is
- * foretold from a step that is really made. */
+/* What a training will need and take, before it starts.  Memory is counted by the functions that lay it out later;
+ * the time is foretold from a step that is really made. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +22,9 @@ typedef struct amount {
 typedef struct plan {
   amount groups[GROUPS], parts[PARTS]; /* of parameters; of memory, bytes */
   size_t group_count, part_count;
-  double needed, available; /* bytes; those still to be had for this process, 1e300 where the system does not say */
-  int ranks, local_ranks;   /* processes that train together; on this machine */
+  double needed,
+      available;          /* bytes; those still to be had for this process, 1e300 where the system does not say */
+  int ranks, local_ranks; /* processes that train together; on this machine */
   train_plan cut;
   double step_tokens, step_operations;
 } plan;
@@ -62,9 +63,11 @@ static status refuse(const plan *p, alibi_error *error)
   const double mega = 1e-6;
   char text[512] = "";
   for (size_t i = 0, used = 0; i < p->part_count && used < sizeof text; i++)
-    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.0f MB", i ? ", " : "", p->parts[i].name, p->parts[i].value * mega);
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.0f MB", i ? ", " : "", p->parts[i].name,
+                             p->parts[i].value * mega);
   return fail(error, ALIBI_FAILED,
-              "out of memory, planned before the start: expected %.0f MB (%s), found %.0f MB available%s; a smaller --micro-tokens, "
+              "out of memory, planned before the start: expected %.0f MB (%s), found %.0f MB available%s; a "
+              "smaller --micro-tokens, "
               "--recompute or a smaller model needs less",
               p->needed * mega, text, p->available * mega, p->local_ranks > 1 ? " to each process" : "");
 }
@@ -78,11 +81,13 @@ static status count_weights(const training *t, plan *p, alibi_error *error)
   TRY(parameter_list_new(&config, &list, error));
   double bytes = (double)list.floats * sizeof(float);
   for (size_t i = 0; i < list.count; i++)
-    add(p->groups, &p->group_count, GROUPS, group_of(list.items[i].name), (double)parameter_elements(&list.items[i]));
+    add(p->groups, &p->group_count, GROUPS, group_of(list.items[i].name),
+        (double)parameter_elements(&list.items[i]));
   add(p->parts, &p->part_count, PARTS, "weights", bytes);
   add(p->parts, &p->part_count, PARTS, "gradients", bytes);
   add(p->parts, &p->part_count, PARTS, "moments", 2 * bytes / p->ranks);
-  if (t->data.valid_count > 1) add(p->parts, &p->part_count, PARTS, "a copy of the weights for evaluations", bytes);
+  if (t->data.valid_count > 1)
+    add(p->parts, &p->part_count, PARTS, "a copy of the weights for evaluations", bytes);
 done:
   parameter_list_free(&list);
   return result;
@@ -130,8 +135,8 @@ status train_plan_check(const training *t, alibi_error *error)
 /* Of one step that is tried (a minute on a slow core); seconds of all steps that are. */
 static const double MOST_OPERATIONS = 1e12, LONG_ENOUGH = 0.3;
 
-/* Seconds for `tokens` tokens; a step has as many as are held at once or, where these would take long, one sequence.  0: not
- * measured. */
+/* Seconds for `tokens` tokens; a step has as many as are held at once or, where these would take long, one
+ * sequence.  0: not measured. */
 static status measure(const training *t, const plan *p, double *tokens, double *seconds, alibi_error *error)
 {
   alibi_trainer *trainer = NULL;
@@ -149,7 +154,8 @@ static status measure(const training *t, const plan *p, double *tokens, double *
   options.steps = 1000000000; /* as many as the time allows */
   t->context->comm = NULL;    /* this process alone */
   options.length_schedule[0] = '\0';
-  TRY(trainer_new(t->context, t->from, &t->config, &options, t->data.sources, t->data.shares, t->data.source_count, &trainer, error));
+  TRY(trainer_new(t->context, t->from, &t->config, &options, t->data.sources, t->data.shares, t->data.source_count,
+                  &trainer, error));
   TRY(alibi_trainer_step(trainer, &report, error)); /* touches the memory */
   double began = system_seconds();
   do {
@@ -183,10 +189,12 @@ static void print_text(const training *t, const plan *p, double measured_tokens,
          t->config.train_length, p->cut.micro_sequences);
   printf("tokens in all     %.0f (%" PRId64 " steps; each token %.2f times)\n", all, t->options.steps,
          all / (double)t->data.train_count);
-  printf("operations        %.3g a step, %.3g in all\n", p->step_operations, p->step_operations * (double)t->options.steps);
+  printf("operations        %.3g a step, %.3g in all\n", p->step_operations,
+         p->step_operations * (double)t->options.steps);
   printf("memory            %.1f MB", p->needed * mega);
   if (p->available < 1e299) printf(" of %.0f MB that are available", p->available * mega);
-  for (size_t i = 0; i < p->part_count; i++) printf("%s%s %.1f MB", i ? ", " : ": ", p->parts[i].name, p->parts[i].value * mega);
+  for (size_t i = 0; i < p->part_count; i++)
+    printf("%s%s %.1f MB", i ? ", " : ": ", p->parts[i].name, p->parts[i].value * mega);
   printf("; data %.1f MB, in memory already\n", (double)t->data.memory_bytes * mega);
   if (seconds <= 0) {
     printf("time              not foretold: one sequence alone would take too long to try\n");
@@ -194,8 +202,8 @@ static void print_text(const training *t, const plan *p, double measured_tokens,
   }
   char time[32];
   progress_format_time(foretold(t, p, measured_tokens, seconds), time, sizeof time);
-  printf("time              about %s (%.0f tokens/s, measured with %.0f tokens%s)\n", time, p->ranks * measured_tokens / seconds,
-         measured_tokens, p->ranks > 1 ? " on one process" : "");
+  printf("time              about %s (%.0f tokens/s, measured with %.0f tokens%s)\n", time,
+         p->ranks * measured_tokens / seconds, measured_tokens, p->ranks > 1 ? " on one process" : "");
 }
 
 static json_node *amounts_node(const amount *list, size_t count)
@@ -205,7 +213,8 @@ static json_node *amounts_node(const amount *list, size_t count)
   return node;
 }
 
-static status print_json(const training *t, const plan *p, double measured_tokens, double seconds, alibi_error *error)
+static status print_json(const training *t, const plan *p, double measured_tokens, double seconds,
+                         alibi_error *error)
 {
   double all = p->step_tokens * (double)t->options.steps;
   json_node *root = node_new_object();

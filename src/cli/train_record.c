@@ -106,7 +106,8 @@ static status write_record(const training *t, const char *folder, alibi_error *e
   node_set(root, "training", options);
   node_set(root, "settings", copy(t->settings));
   set_outcome(t, root);
-  status result = path ? node_write_file(root, path, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
+  status result =
+      path ? node_write_file(root, path, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
   node_free(root);
   free(text);
   free(path);
@@ -121,7 +122,8 @@ status train_write_record(const training *t, alibi_error *error)
 static status move_into_place(const training *t, const char *folder, const char *name, alibi_error *error)
 {
   char *from = path_join(folder, name), *to = path_join(t->out, name);
-  status result = from && to ? file_move(from, to, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
+  status result =
+      from && to ? file_move(from, to, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");
   free(to);
   free(from);
   return result;

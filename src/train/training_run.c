@@ -1,5 +1,6 @@
-/* The loop of a whole training.  One idea orders it: what a step leaves to be done after it (evaluation, sample, checkpoint) is
- * found out from the state alone, so a run that was stopped anywhere does what is still open, and nothing twice. */
+/* The loop of a whole training.  One idea orders it: what a step leaves to be done after it (evaluation, sample,
+ * checkpoint) is found out from the state alone, so a run that was stopped anywhere does what is still open, and
+ * nothing twice. */
 #include "train/training_run.h"
 
 #include <inttypes.h>
@@ -21,18 +22,23 @@ enum { SAMPLE_BYTES = 1200 };
 #define AT(member) offsetof(run_settings, member)
 
 static const field fields[] = {
-    {"checkpoint_every", FIELD_INTEGER, AT(checkpoint_every), 0, 1e9, 0, NULL, NULL, "steps between checkpoints; 0: by time alone"},
+    {"checkpoint_every", FIELD_INTEGER, AT(checkpoint_every), 0, 1e9, 0, NULL, NULL,
+     "steps between checkpoints; 0: by time alone"},
     {"checkpoint_minutes", FIELD_REAL, AT(checkpoint_minutes), 0, 1e6, 10, NULL, NULL,
      "minutes between checkpoints; 0: by steps alone"},
-    {"keep_checkpoints", FIELD_INTEGER, AT(keep_checkpoints), 1, 1e6, 2, NULL, NULL, "checkpoints that are kept, the newest"},
+    {"keep_checkpoints", FIELD_INTEGER, AT(keep_checkpoints), 1, 1e6, 2, NULL, NULL,
+     "checkpoints that are kept, the newest"},
     {"evaluate_every", FIELD_INTEGER, AT(evaluate_every), 0, 1e9, 0, NULL, NULL,
      "steps between evaluations on the held-out text; 0: none"},
-    {"evaluate_tokens", FIELD_INTEGER, AT(evaluate_tokens), 1, 1e9, 8192, NULL, NULL, "tokens that an evaluation scores at each length"},
+    {"evaluate_tokens", FIELD_INTEGER, AT(evaluate_tokens), 1, 1e9, 8192, NULL, NULL,
+     "tokens that an evaluation scores at each length"},
     {"patience", FIELD_INTEGER, AT(patience), 0, 1e9, 0, NULL, NULL,
      "end after so many evaluations that are no better than the best, and keep the best model; 0: never"},
-    {"sample_every", FIELD_INTEGER, AT(sample_every), 0, 1e9, 0, NULL, NULL, "steps between samples of text; 0: none"},
+    {"sample_every", FIELD_INTEGER, AT(sample_every), 0, 1e9, 0, NULL, NULL,
+     "steps between samples of text; 0: none"},
     {"sample_tokens", FIELD_INTEGER, AT(sample_tokens), 1, 1e6, 32, NULL, NULL, "tokens of a sample"},
-    {"sample_temperature", FIELD_REAL, AT(sample_temperature), 0, 100, 0.8, NULL, NULL, "0: the most probable token"},
+    {"sample_temperature", FIELD_REAL, AT(sample_temperature), 0, 100, 0.8, NULL, NULL,
+     "0: the most probable token"},
     {"events", FIELD_BOOLEAN, AT(events), 0, 1, 0, NULL, NULL, "also write DIR/events, which TensorBoard reads"},
 };
 
@@ -172,13 +178,15 @@ static status take_step(running *r, alibi_error *error)
                         .tokens_done = r->trainer->tokens_done,
                         .length = report.length,
                         .tokens_per_second = seconds > 0 ? tokens / seconds : NAN,
-                        .share_of_peak = r->task->peak > 0 && seconds > 0 ? operations / seconds / r->task->peak : NAN,
+                        .share_of_peak =
+                            r->task->peak > 0 && seconds > 0 ? operations / seconds / r->task->peak : NAN,
                         .seconds = seconds};
   remember(r, &step);
   log_step(r, &step);
   if (report.skipped) {
     char text[160];
-    snprintf(text, sizeof text, "step %" PRId64 ": loss %.4g and gradient norm %.4g are a spike; the step was not applied",
+    snprintf(text, sizeof text,
+             "step %" PRId64 ": loss %.4g and gradient norm %.4g are a spike; the step was not applied",
              report.step, report.loss, report.gradient_norm);
     log_event(r, "spike", text);
     note(r, text);
@@ -225,7 +233,8 @@ static void heed_patience(running *r, double loss)
   if (s->failures < r->task->settings.patience || r->trainer->step >= r->trainer->options.steps) return;
   s->stopped_early = true;
   char text[200];
-  snprintf(text, sizeof text, "ended after step %" PRId64 ": %" PRId64 " evaluations were no better than that of step %" PRId64,
+  snprintf(text, sizeof text,
+           "ended after step %" PRId64 ": %" PRId64 " evaluations were no better than that of step %" PRId64,
            r->trainer->step, s->failures, s->best_step);
   log_event(r, "early_stop", text);
   note(r, text);
@@ -237,8 +246,8 @@ static void say_evaluation(const running *r, const training_evaluation *list)
   char text[512];
   size_t used = (size_t)snprintf(text, sizeof text, "step %" PRId64 ": held-out perplexity", r->trainer->step);
   for (size_t i = 0; i < r->task->length_count && used < sizeof text; i++)
-    used += (size_t)snprintf(text + used, sizeof text - used, "%s %.4g at %" PRId64, i ? "," : "", list[i].perplexity,
-                             list[i].length);
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s %.4g at %" PRId64, i ? "," : "",
+                             list[i].perplexity, list[i].length);
   note(r, text);
 }
 
@@ -259,7 +268,8 @@ static status evaluate_lengths(running *r, training_evaluation list[RUN_LENGTHS]
     options.shortest = shortest;
     options.longest = longest;
     options.max_targets = task->settings.evaluate_tokens;
-    status result = alibi_evaluate(r->trainer->model, task->valid, task->valid_count, NULL, &options, &found, error);
+    status result =
+        alibi_evaluate(r->trainer->model, task->valid, task->valid_count, NULL, &options, &found, error);
     if (result != ALIBI_OK) return result;
     list[i] = (training_evaluation){r->trainer->step, task->lengths[i], found.nll, found.perplexity};
   }
@@ -280,7 +290,8 @@ static status evaluate(running *r, alibi_error *error)
     scalars[i] = (event_scalar){tags[i], list[i].loss};
   }
   alibi_error why = {0};
-  if (r->leads) heed_log(r, training_log_evaluation(&r->log, r->trainer->step, list, task->length_count, &why), &why);
+  if (r->leads)
+    heed_log(r, training_log_evaluation(&r->log, r->trainer->step, list, task->length_count, &why), &why);
   add_events(r, scalars, task->length_count);
   say_evaluation(r, list);
   heed_patience(r, list[0].loss);
@@ -306,7 +317,8 @@ static status continue_prompt(running *r, uint32_t *tokens, size_t count, size_t
   TRY(alibi_session_feed(session, tokens, count, error));
   for (size_t i = count; i < count + more; i++) {
     TRY(context_check_cancel(r->task->context, error));
-    TRY(alibi_sample(alibi_session_logits(session), (size_t)model->config.vocabulary, &sampling, i, &tokens[i], error));
+    TRY(alibi_sample(alibi_session_logits(session), (size_t)model->config.vocabulary, &sampling, i, &tokens[i],
+                     error));
     if (i + 1 < count + more) TRY(alibi_session_feed(session, &tokens[i], 1, error));
   }
 done:
@@ -384,11 +396,13 @@ status run_state_read(const json_node *run, const char *what, run_state *state, 
   static const char *const others[] = {"mean_of_steps", "losses", "settings", NULL};
   const json_node *losses = node_get(run, "losses");
   *state = (run_state){0};
-  if (!run) return fail(error, ALIBI_BAD_INPUT, "%s: run: expected what a training run keeps, found nothing", what);
+  if (!run)
+    return fail(error, ALIBI_BAD_INPUT, "%s: run: expected what a training run keeps, found nothing", what);
   status result = node_get_fields(run, state_table, state, what, others, error);
   if (result != ALIBI_OK) return result;
   if (node_count(losses) > RUN_CURVE)
-    return fail(error, ALIBI_BAD_INPUT, "%s: losses: expected at most %d, found %zu", what, RUN_CURVE, node_count(losses));
+    return fail(error, ALIBI_BAD_INPUT, "%s: losses: expected at most %d, found %zu", what, RUN_CURVE,
+                node_count(losses));
   for (size_t i = 0; i < node_count(losses); i++) state->losses[i] = node_number(node_at(losses, i), 0);
   return ALIBI_OK;
 }
@@ -421,7 +435,8 @@ static status save_sometimes(running *r, alibi_error *error)
   const run_settings *s = &r->task->settings;
   double now = system_seconds();
   bool by_steps = is_due(s->checkpoint_every, r->trainer->step, r->state->saved);
-  bool by_time = s->checkpoint_minutes > 0 && now - r->saved_at >= 60 * s->checkpoint_minutes && r->state->saved < r->trainer->step;
+  bool by_time = s->checkpoint_minutes > 0 && now - r->saved_at >= 60 * s->checkpoint_minutes &&
+                 r->state->saved < r->trainer->step;
   if (s->checkpoint_minutes > 0) { /* by the clock of one rank */
     status result = comm_broadcast(r->comm, &by_time, sizeof by_time, 0, error);
     if (result != ALIBI_OK) return result;
@@ -431,8 +446,8 @@ static status save_sometimes(running *r, alibi_error *error)
   r->saved_at = now;
   if (save(r, &why) == ALIBI_OK) return ALIBI_OK;
   char text[sizeof why.message + 160];
-  snprintf(text, sizeof text, "the checkpoint of step %" PRId64 " could not be saved, the training goes on: %s", r->trainer->step,
-           why.message);
+  snprintf(text, sizeof text, "the checkpoint of step %" PRId64 " could not be saved, the training goes on: %s",
+           r->trainer->step, why.message);
   warn(r, text);
   log_event(r, "checkpoint_failed", why.message);
   return ALIBI_OK;
@@ -440,7 +455,8 @@ static status save_sometimes(running *r, alibi_error *error)
 
 /* ---- the loop ---- */
 
-/* Checkpoints of later steps are damaged, or those of a training that begins anew: they would outlive the new ones. */
+/* Checkpoints of later steps are damaged, or those of a training that begins anew: they would outlive the new
+ * ones. */
 static status drop_later(const running *r, alibi_error *error)
 {
   directory_list list = {0};
@@ -541,7 +557,8 @@ status training_run(alibi_trainer *trainer, const run_task *task, run_state *sta
     alibi_error why = {0};
     if (save(&r, &why) != ALIBI_OK) {
       char text[sizeof why.message + 160];
-      snprintf(text, sizeof text, "the checkpoint of step %" PRId64 " could not be saved: %s", trainer->step, why.message);
+      snprintf(text, sizeof text, "the checkpoint of step %" PRId64 " could not be saved: %s", trainer->step,
+               why.message);
       warn(&r, text);
     }
   } else if (result == ALIBI_FAILED) {

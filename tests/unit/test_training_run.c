@@ -1,5 +1,5 @@
-/* The loop of a whole training: what it writes, when it evaluates, samples, saves and ends; that a run in parts is the run in one
- * go; that what cannot be saved is said and costs nothing. */
+/* The loop of a whole training: what it writes, when it evaluates, samples, saves and ends; that a run in parts is
+ * the run in one go; that what cannot be saved is said and costs nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,8 +56,14 @@ static void on_warning(void *user, const char *sentence)
 
 static run_task task_in(const char *folder)
 {
-  run_task task = {.context = context, .folder = folder, .lengths = {LENGTH, 48}, .length_count = 2, .prompt = "ab",
-                   .tokenizer = tokenizer, .valid = valid, .valid_count = VALID,
+  run_task task = {.context = context,
+                   .folder = folder,
+                   .lengths = {LENGTH, 48},
+                   .length_count = 2,
+                   .prompt = "ab",
+                   .tokenizer = tokenizer,
+                   .valid = valid,
+                   .valid_count = VALID,
                    .watch = {.step = on_step, .note = on_note, .warn = on_warning}};
   field_init(run_setting_fields(), &task.settings);
   steps_seen = notes = warnings = cancel_at = 0;
@@ -74,7 +80,8 @@ static alibi_trainer *trainer_of(void (*change)(alibi_train_options *o))
   o.steps = STEPS;
   o.batch_tokens = 4 * LENGTH;
   if (change) change(&o);
-  if (trainer_new(context, NULL, &config, &o, &source, NULL, 1, &trainer, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  if (trainer_new(context, NULL, &config, &o, &source, NULL, 1, &trainer, &error) != ALIBI_OK)
+    fail_msg("%s", error.message);
   return trainer;
 }
 
@@ -132,7 +139,8 @@ static char *best_checkpoint(checkpoint_about *about)
   return path;
 }
 
-/* Cancelled in every step, each time taken up from the checkpoint: state, log and weights are those of the run in one go. */
+/* Cancelled in every step, each time taken up from the checkpoint: state, log and weights are those of the run in
+ * one go. */
 static void a_run_in_parts_is_the_run_in_one_go(void **unused)
 {
   (void)unused;
