@@ -87,7 +87,7 @@ static void norm_backward(void *user)
 {
   kernels_case *k = user;
   norm_shape s = shape_of(k);
-  k->t->norm_backward(&s, k->x[0], k->x[1], k->x[2], k->x[2], k->x[3], k->x[4]);
+  k->t->norm_backward(&s, k->x[0], k->x[1], k->x[2], k->x[2], k->x[3], k->x[4], k->n, true);
 }
 
 static void norm_backward_gain(void *user)

@@ -80,8 +80,8 @@ void KERNEL(norm_again)(const norm_shape *s, const float *x, const float *gain, 
     normalise(s->columns, x, mean[r], rstd[r], gain, shift, y);
 }
 
-void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
-                           const float *rstd, const float *dy, float *dx)
+void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean, const float *rstd,
+                           const float *dy, float *dx, size_t dx_stride, bool accumulate)
 {
   size_t n = s->columns;
   for (size_t r0 = 0; r0 < s->rows; r0 += LANES) {
@@ -102,13 +102,14 @@ void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gai
     }
     vf_store(along_one, s->centre ? vf_sums(sum) / (float)n : (vf){0});
     vf_store(along_z, vf_sums(product) / (float)n);
-    for (size_t l = 0; l < rows; l++, x += s->in_stride, dx += s->in_stride, dy += s->out_stride)
+    for (size_t l = 0; l < rows; l++, x += s->in_stride, dx += dx_stride, dy += s->out_stride)
       for (size_t c = 0; c < n; c += LANES) {
         size_t w = part(n, c);
         vf g = vf_load_part(dy + c, w);
         if (gain) g = g * vf_load_part(gain + c, w);
         vf z = (vf_load_part(x + c, w) - mean[r0 + l]) * rstd[r0 + l];
-        vf_store_part(dx + c, vf_load_part(dx + c, w) + (g - along_one[l] - z * along_z[l]) * rstd[r0 + l], w);
+        vf before = accumulate ? vf_load_part(dx + c, w) : (vf){0};
+        vf_store_part(dx + c, before + (g - along_one[l] - z * along_z[l]) * rstd[r0 + l], w);
       }
   }
 }

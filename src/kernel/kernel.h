@@ -196,9 +196,9 @@ typedef struct kernel_table {
   /* y again from mean and rstd, to the bit. */
   void (*norm_again)(const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean,
                      const float *rstd, float *y);
-  /* dx += ...; strides of dx as x, of dy as y. */
-  void (*norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
-                        const float *rstd, const float *dy, float *dx);
+  /* dx, or dx += ... where accumulate; rows of dx dx_stride apart, of dy as y.  dx may be dy where not. */
+  void (*norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean, const float *rstd,
+                        const float *dy, float *dx, size_t dx_stride, bool accumulate);
   /* Columns from .. to-1: dgain[c] += sum_r dy (x - mean) rstd, dshift[c] += sum_r dy: chains that start there and go on row
    * by row (of the reference: one rounding a call).  Either may be NULL. */
   void (*norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,

@@ -54,10 +54,10 @@ void norm_forward_reference(const norm_shape *s, const float *x, const float *ga
 }
 
 void norm_backward_reference(const norm_shape *s, const float *x, const float *gain, const float *mean,
-                             const float *rstd, const float *dy, float *dx)
+                             const float *rstd, const float *dy, float *dx, size_t dx_stride, bool accumulate)
 {
   double n = (double)s->columns;
-  for (size_t r = 0; r < s->rows; r++, x += s->in_stride, dx += s->in_stride, dy += s->out_stride) {
+  for (size_t r = 0; r < s->rows; r++, x += s->in_stride, dx += dx_stride, dy += s->out_stride) {
     double sum = 0, product = 0;
     for (size_t c = 0; c < s->columns; c++) {
       double g = (double)dy[c] * (gain ? gain[c] : 1);
@@ -66,7 +66,7 @@ void norm_backward_reference(const norm_shape *s, const float *x, const float *g
     }
     for (size_t c = 0; c < s->columns; c++) {
       double g = (double)dy[c] * (gain ? gain[c] : 1), z = ((double)x[c] - mean[r]) * rstd[r];
-      dx[c] = (float)(dx[c] + (g - (s->centre ? sum / n : 0) - z * product / n) * rstd[r]);
+      dx[c] = (float)((accumulate ? dx[c] : 0) + (g - (s->centre ? sum / n : 0) - z * product / n) * rstd[r]);
     }
   }
 }

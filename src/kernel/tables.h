@@ -34,8 +34,8 @@ void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain
                           float *mean, float *rstd);
 void KERNEL(norm_again)(const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean,
                         const float *rstd, float *y);
-void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
-                           const float *rstd, const float *dy, float *dx);
+void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean, const float *rstd,
+                           const float *dy, float *dx, size_t dx_stride, bool accumulate);
 void KERNEL(norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
                                 const float *rstd, const float *dy, float *dgain, float *dshift);
 void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, float *y);

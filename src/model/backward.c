@@ -67,7 +67,7 @@ static void feed_forward_backward(model_pass *p, const walk_shape *s, size_t lay
   op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.input, b->inner, s->inner, p->normed, s->width, NULL,
                      NULL);
   op_norm_backward(context, s->norm, s->rows, 1, s->width, b->middle, s->width, w->feed_forward_norm_gain, b->mean2,
-                   b->rstd2, p->normed, s->width, p->dx, g->feed_forward_norm_gain, g->feed_forward_norm_shift);
+                   b->rstd2, p->normed, s->width, p->dx, s->width, true, g->feed_forward_norm_gain, g->feed_forward_norm_shift);
 }
 
 /* Through QK-norm: from the gradient of the normed queries and keys to that of the projected ones, in place. */
@@ -77,13 +77,12 @@ static void qk_norm_backward(model_pass *p, const walk_shape *s, size_t layer, c
   alibi_context *context = p->model->context;
   const block_parameters *w = &p->model->parameters.blocks[layer];
   size_t d = s->head_size, raw = (s->heads + s->kv_heads) * d;
-  memset(p->draw, 0, s->rows * raw * sizeof *p->draw);
   op_norm_backward(context, s->qk_norm, s->rows, s->heads, d, b->raw, raw, w->query_norm_gain, b->raw_mean,
-                   b->raw_rstd, p->dqkv, s->qkv, p->draw, g->query_norm_gain, NULL);
+                   b->raw_rstd, p->dqkv, s->qkv, p->dqkv, s->qkv, false, g->query_norm_gain, NULL);
+  float *dkeys = p->dqkv + s->attended;
   op_norm_backward(context, s->qk_norm, s->rows, s->kv_heads, d, b->raw + s->attended, raw, w->key_norm_gain,
-                   b->raw_mean + s->rows * s->heads, b->raw_rstd + s->rows * s->heads, p->dqkv + s->attended,
-                   s->qkv, p->draw + s->attended, g->key_norm_gain, NULL);
-  for (size_t r = 0; r < s->rows; r++) memcpy(p->dqkv + r * s->qkv, p->draw + r * raw, raw * sizeof *p->draw);
+                   b->raw_mean + s->rows * s->heads, b->raw_rstd + s->rows * s->heads, dkeys, s->qkv, dkeys, s->qkv, false,
+                   g->key_norm_gain, NULL);
 }
 
 /* From the gradients of offsets to those of the gates' weights; returns what they add to that of normed. */
@@ -146,7 +145,7 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
   op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.qkv, p->dqkv, s->qkv, p->normed, s->width, NULL, NULL);
   if (of_gates) op_add(context, s->rows * s->width, of_gates, p->normed);
   op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain, b->mean1, b->rstd1,
-                   p->normed, s->width, p->dx, g->attention_norm_gain, g->attention_norm_shift);
+                   p->normed, s->width, p->dx, s->width, true, g->attention_norm_gain, g->attention_norm_shift);
 }
 
 /* Gradients from `first` to `end` are final; returns where they begin, the next ones' end. */
@@ -171,9 +170,8 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   if (own->row_scale) memset(own->row_scale, 0, scales * sizeof *own->row_scale);
   if (own->slopes) memset(own->slopes, 0, heads * sizeof *own->slopes);
   double loss = head_backward(p, &s, targets, grads);
-  memset(p->dx, 0, s.rows * s.width * sizeof *p->dx);
   op_norm_backward(context, s.norm, s.rows, 1, s.width, p->residual, s.width, p->model->parameters.final_norm_gain,
-                   p->final_mean, p->final_rstd, p->hidden, s.width, p->dx, grads->final_norm_gain,
+                   p->final_mean, p->final_rstd, p->hidden, s.width, p->dx, s.width, false, grads->final_norm_gain,
                    grads->final_norm_shift);
   size_t final = tell(hooks, grads, grads->final_norm_gain, p->model->list.floats);
   for (size_t layers = (size_t)p->model->config.layers, layer = layers; layer-- > 0;) {

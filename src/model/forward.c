@@ -117,7 +117,7 @@ static void project(model_pass *p, const walk_shape *s, size_t layer, block_acti
                     false);
   if (b->raw) {
     size_t raw = turned * d;
-    for (size_t r = 0; r < s->rows; r++) memcpy(b->raw + r * raw, b->qkv + r * s->qkv, raw * sizeof *b->raw);
+    op_copy_rows(context, s->rows, raw, b->qkv, s->qkv, b->raw, raw);
     op_norm_forward(context, s->qk_norm, s->rows, s->heads, d, b->raw, raw, w->query_norm_gain, NULL, b->qkv,
                     s->qkv, b->raw_mean, b->raw_rstd);
     op_norm_forward(context, s->qk_norm, s->rows, s->kv_heads, d, b->raw + s->attended, raw, w->key_norm_gain,

@@ -142,7 +142,7 @@ typedef struct model_pass {
   float *normed;                  /* [R, C] after a norm of the block at hand; its gradient in backward */
   float *wide;                    /* [R, F] after the activation; in backward of attention */
   /* backward */
-  float *dx, *draw;
+  float *dx;
   float *dqkv, *dattended; /* in wide */
   float *dgates, *dquery_offsets, *dkey_offsets; /* [R, H] */
   arena memory;

@@ -130,7 +130,6 @@ static void layout_backward(model_pass *p, arena *a)
     p->dqkv = p->wide;
     p->dattended = p->wide + rows * (heads + 2 * kv) * d;
   }
-  if (c->qk_norm) p->draw = arena_floats(a, size_mul(rows, (heads + kv) * d));
   float **of_gates[] = {&p->dgates, &p->dquery_offsets, &p->dkey_offsets};
   for (size_t i = 0; p->position.plan.gated && i < 3; i++) *of_gates[i] = arena_floats(a, size_mul(rows, heads));
   bool learned = p->model->method->backward != NULL;

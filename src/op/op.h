@@ -61,10 +61,11 @@ void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t grou
 /* y [R, C] of a plain norm again, to the bit, from what forward left. */
 void op_norm_again(alibi_context *context, size_t rows, size_t columns, const float *x, const float *gain,
                    const float *shift, const float *mean, const float *rstd, float *y);
-/* dx += ...; dgain, dshift +=. */
+/* dx, or dx += ... where accumulate; it may be dy where not.  dgain, dshift +=. */
 void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
                       const float *x, size_t x_stride, const float *gain, const float *mean, const float *rstd,
-                      const float *dy, size_t dy_stride, float *dx, float *dgain, float *dshift);
+                      const float *dy, size_t dy_stride, float *dx, size_t dx_stride, bool accumulate, float *dgain,
+                      float *dshift);
 
 /* Columns of x for one of y: 2 where half of them gate the others. */
 static inline size_t op_activation_parts(activation_kind kind)
@@ -80,6 +81,8 @@ void op_activation_backward(alibi_context *context, activation_kind kind, size_t
                             float *y);
 
 void op_copy(alibi_context *context, size_t n, const float *x, float *y);
+void op_copy_rows(alibi_context *context, size_t rows, size_t columns, const float *x, size_t x_stride, float *y,
+                  size_t y_stride);
 void op_add(alibi_context *context, size_t n, const float *x, float *y); /* y += x */
 
 /* Dropout (Srivastava et al. 2014).  Row r of a call is row first_row + r of the place; what is dropped there follows from

@@ -60,26 +60,12 @@ void op_norm_again(alibi_context *context, size_t rows, size_t columns, const fl
   });
 }
 
-void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
-                      const float *x, size_t x_stride, const float *gain, const float *mean, const float *rstd,
-                      const float *dy, size_t dy_stride, float *dx, float *dgain, float *dshift)
+static void norm_backward_gain(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
+                               const float *x, size_t x_stride, const float *mean, const float *rstd, const float *dy,
+                               size_t dy_stride, float *dgain, float *dshift)
 {
   const kernel_table *k = context->kernel;
-  size_t items = count_blocks(rows, ROW_BLOCK), column_items = count_blocks(columns, COLUMN_BLOCK);
-  FOR_BLOCKS(items, rows * groups * columns, {
-    span b = block_at(rows, ROW_BLOCK, item);
-    if (groups == 1) {
-      norm_shape s = {b.count, columns, x_stride, dy_stride, n.epsilon, n.centre};
-      k->norm_backward(&s, x + b.start * x_stride, gain, mean + b.start, rstd + b.start, dy + b.start * dy_stride,
-                       dx + b.start * x_stride);
-      continue;
-    }
-    norm_shape s = {groups, columns, columns, columns, n.epsilon, n.centre};
-    for (size_t r = b.start; r < b.start + b.count; r++)
-      k->norm_backward(&s, x + r * x_stride, gain, mean + r * groups, rstd + r * groups, dy + r * dy_stride,
-                       dx + r * x_stride);
-  });
-  if (!dgain && !dshift) return;
+  size_t column_items = count_blocks(columns, COLUMN_BLOCK);
   FOR_BLOCKS(column_items, rows * groups * columns, {
     span b = block_at(columns, COLUMN_BLOCK, item);
     size_t to = b.start + b.count;
@@ -92,6 +78,30 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
     for (size_t r = 0; r < rows; r++)
       k->norm_backward_gain(&s, b.start, to, x + r * x_stride, mean + r * groups, rstd + r * groups,
                             dy + r * dy_stride, dgain, dshift);
+  });
+}
+
+void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
+                      const float *x, size_t x_stride, const float *gain, const float *mean, const float *rstd,
+                      const float *dy, size_t dy_stride, float *dx, size_t dx_stride, bool accumulate, float *dgain,
+                      float *dshift)
+{
+  const kernel_table *k = context->kernel;
+  size_t items = count_blocks(rows, ROW_BLOCK);
+  if (dgain || dshift)
+    norm_backward_gain(context, n, rows, groups, columns, x, x_stride, mean, rstd, dy, dy_stride, dgain, dshift);
+  FOR_BLOCKS(items, rows * groups * columns, {
+    span b = block_at(rows, ROW_BLOCK, item);
+    if (groups == 1) {
+      norm_shape s = {b.count, columns, x_stride, dy_stride, n.epsilon, n.centre};
+      k->norm_backward(&s, x + b.start * x_stride, gain, mean + b.start, rstd + b.start, dy + b.start * dy_stride,
+                       dx + b.start * dx_stride, dx_stride, accumulate);
+      continue;
+    }
+    norm_shape s = {groups, columns, columns, columns, n.epsilon, n.centre};
+    for (size_t r = b.start; r < b.start + b.count; r++)
+      k->norm_backward(&s, x + r * x_stride, gain, mean + r * groups, rstd + r * groups, dy + r * dy_stride,
+                       dx + r * dx_stride, columns, accumulate);
   });
 }
 
@@ -139,6 +149,17 @@ void op_copy(alibi_context *context, size_t n, const float *x, float *y)
   FOR_BLOCKS(items, n, {
     span b = block_at(n, FLAT_BLOCK, item);
     memcpy(y + b.start, x + b.start, b.count * sizeof *y);
+  });
+}
+
+void op_copy_rows(alibi_context *context, size_t rows, size_t columns, const float *x, size_t x_stride, float *y,
+                  size_t y_stride)
+{
+  size_t items = count_blocks(rows, ROW_BLOCK);
+  FOR_BLOCKS(items, rows * columns, {
+    span b = block_at(rows, ROW_BLOCK, item);
+    for (size_t r = b.start; r < b.start + b.count; r++)
+      memcpy(y + r * y_stride, x + r * x_stride, columns * sizeof *y);
   });
 }
 

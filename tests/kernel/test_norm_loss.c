@@ -81,7 +81,11 @@ static void check_norm_backward(const kernel_table *t, const norm_case *n)
     mean[r] = (float)m.mean;
     rstd[r] = (float)m.rstd;
   }
-  t->norm_backward(s, n->x, n->gain, mean, rstd, n->dy, dx);
+  t->norm_backward(s, n->x, n->gain, mean, rstd, n->dy, dx, s->in_stride, true);
+  float *alone = guarded_floats(span(s->rows, columns, s->out_stride));
+  float *in_place = copied_floats(span(s->rows, columns, s->out_stride), n->dy);
+  t->norm_backward(s, n->x, n->gain, mean, rstd, n->dy, alone, s->out_stride, false);
+  t->norm_backward(s, n->x, n->gain, mean, rstd, in_place, in_place, s->out_stride, false);
   for (size_t r = 0; r < s->rows; r++) {
     const float *x = n->x + r * s->in_stride, *dy = n->dy + r * s->out_stride;
     double g1 = 0, gz = 0, g1_terms = 0, gz_terms = 0;
@@ -99,8 +103,11 @@ static void check_norm_backward(const kernel_table *t, const norm_case *n)
       double bound = reduction(columns, g1_terms + fabs(z) * gz_terms) * rstd[r] +
                      4 * ulp(fabs(old) + (fabs(g) + fabs(g1) + fabs(z * gz)) * rstd[r]);
       expect_near("dx", t->name, c, dx[r * s->in_stride + c], expected, bound);
+      expect_near("dx alone", t->name, c, alone[r * s->out_stride + c], expected - old, bound);
     }
   }
+  for (size_t r = 0; r < s->rows; r++)
+    expect_bits("dx in place", t->name, columns, in_place + r * s->out_stride, alone + r * s->out_stride);
   size_t middle = columns / 3; /* two parts, as two threads would take them */
   t->norm_backward_gain(s, 0, middle, n->x, mean, rstd, n->dy, dgain, dshift);
   t->norm_backward_gain(s, middle, columns, n->x, mean, rstd, n->dy, dgain, NULL);

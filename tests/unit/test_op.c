@@ -68,8 +68,8 @@ SPY(norm_again,
     (s, x, gain, shift, mean, rstd, y))
 SPY(norm_backward,
     (const norm_shape *s, const float *x, const float *gain, const float *mean, const float *rstd, const float *dy,
-     float *dx),
-    (s, x, gain, mean, rstd, dy, dx))
+     float *dx, size_t dx_stride, bool add),
+    (s, x, gain, mean, rstd, dy, dx, dx_stride, add))
 SPY(norm_backward_gain,
     (const norm_shape *s, size_t from, size_t to, const float *x, const float *mean, const float *rstd, const float *dy,
      float *dgain, float *dshift),
@@ -316,7 +316,20 @@ static void norm_of(alibi_context *context, results *r, bool centre, size_t grou
   float *mean = floats(ROWS * groups), *rstd = floats(ROWS * groups), *dy = numbers(n, 5), *dx = numbers(n, 6);
   float *dgain = numbers(COLUMNS, 7), *dshift = numbers(COLUMNS, 8), *whole = numbers(n, 4), *whole_dx = numbers(n, 6);
   op_norm_forward(context, norm, ROWS, groups, COLUMNS, x, stride, gain, shift, y, stride, mean, rstd);
-  op_norm_backward(context, norm, ROWS, groups, COLUMNS, x, stride, gain, mean, rstd, dy, stride, dx, dgain, dshift);
+  op_norm_backward(context, norm, ROWS, groups, COLUMNS, x, stride, gain, mean, rstd, dy, stride, dx, stride, true,
+                   dgain, dshift);
+  float *own_dgain = numbers(COLUMNS, 7), *in_place = numbers(n, 5), *again = floats(n);
+  op_norm_backward(context, norm, ROWS, groups, COLUMNS, x, stride, gain, mean, rstd, in_place, stride, in_place, stride,
+                   false, own_dgain, NULL);
+  expect_same("dgain in place", own_dgain, dgain, COLUMNS);
+  result(r, in_place, n);
+  if (groups == 1) { /* of rows side by side */
+    float *flat = floats(n), *flat_y = floats(n);
+    op_copy_rows(context, ROWS, width, x, stride, flat, width);
+    op_norm_again(context, ROWS, width, flat, gain, shift, mean, rstd, again);
+    op_copy_rows(context, ROWS, width, y, stride, flat_y, width);
+    expect_same("norm again", again, flat_y, ROWS * width);
+  }
   result(r, y, n);
   result(r, mean, ROWS * groups);
   result(r, rstd, ROWS * groups);
@@ -327,7 +340,8 @@ static void norm_of(alibi_context *context, results *r, bool centre, size_t grou
     norm_shape s = {ROWS, COLUMNS, stride, stride, norm.epsilon, centre};
     float *means = floats(ROWS), *rstds = floats(ROWS);
     real->norm_forward(&s, x + g * COLUMNS, gain, shift, whole + g * COLUMNS, means, rstds);
-    real->norm_backward(&s, x + g * COLUMNS, gain, means, rstds, dy + g * COLUMNS, whole_dx + g * COLUMNS);
+    real->norm_backward(&s, x + g * COLUMNS, gain, means, rstds, dy + g * COLUMNS, whole_dx + g * COLUMNS,
+                        stride, true);
   }
   expect_same("y of a norm", y, whole, n);
   expect_same("dx of a norm", dx, whole_dx, n);
