@@ -2,9 +2,12 @@
  * makes a 0 of 1e-400 without a word. */
 #include "base/number.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/field.h"
 
 static const char *past_digits(const char *text)
 {
@@ -91,4 +94,27 @@ status list_item(const char *option, const char *item, size_t size, char text[LI
   memcpy(text, item, size);
   text[size] = '\0';
   return ALIBI_OK;
+}
+
+status list_lengths(const char *option, const char *list, int64_t longest, int64_t *lengths, size_t most,
+                    size_t *count, alibi_error *error)
+{
+  const field length_field = {.name = "length", .kind = FIELD_INTEGER, .minimum = 1, .maximum = (double)longest};
+  char text[LIST_ITEM_SIZE];
+  const char *item;
+  size_t size;
+  status result;
+  *count = 0;
+  TRY(list_check(option, list, error));
+  while (list_next(&list, &item, &size)) {
+    int64_t length;
+    TRY(list_item(option, item, size, text, error));
+    TRY(field_set_text(&length_field, &length, option, text, error));
+    for (size_t i = 0; i < *count; i++)
+      if (lengths[i] == length) RAISE(error, ALIBI_INVALID, "%s: %" PRId64 " stands there twice", option, length);
+    if (*count == most) RAISE(error, ALIBI_INVALID, "%s: expected at most %zu lengths, found more", option, most);
+    lengths[(*count)++] = length;
+  }
+done:
+  return result;
 }

@@ -57,6 +57,8 @@ static const field attention_fields[] = {
 };
 
 static attention_options options;
+enum { LONGEST = 1 << 24 };
+
 static const char *length_list, *pass_list, *tolerance_list, *method_list, *csv_path, *picture_path, *model_path,
     *text_path;
 
@@ -83,29 +85,6 @@ void bench_attention_add_options(command_line *line)
 }
 
 /* --- lists --- */
-
-static status read_lengths(bench_attention_options *o, alibi_error *error)
-{
-  static const field length_field = {.name = "lengths", .kind = FIELD_INTEGER, .minimum = 1, .maximum = 1 << 24};
-  char number[LIST_ITEM_SIZE];
-  const char *item;
-  size_t size;
-  status result;
-  TRY(list_check("--lengths", length_list, error));
-  for (const char *rest = length_list; list_next(&rest, &item, &size);) {
-    int64_t *length = &o->lengths[o->length_count];
-    if (o->length_count == BENCH_MAX_LENGTHS)
-      RAISE(error, ALIBI_INVALID, "--lengths: expected at most %d, found more", BENCH_MAX_LENGTHS);
-    TRY(list_item("--lengths", item, size, number, error));
-    TRY(field_set_text(&length_field, length, "--lengths", number, error));
-    for (size_t i = 0; i < o->length_count; i++)
-      if (o->lengths[i] == *length)
-        RAISE(error, ALIBI_INVALID, "--lengths: %" PRId64 " stands there twice", *length);
-    o->length_count++;
-  }
-done:
-  return result;
-}
 
 static status read_tolerances(bench_attention_options *o, alibi_error *error)
 {
@@ -186,7 +165,7 @@ static status read_options(const command_line *line, bench_attention_options *o,
 {
   status result;
   TRY(check_model_options(line, error));
-  TRY(read_lengths(o, error));
+  TRY(list_lengths("--lengths", length_list, LONGEST, o->lengths, BENCH_MAX_LENGTHS, &o->length_count, error));
   TRY(read_tolerances(o, error));
   TRY(read_names("--passes", pass_list, bench_pass_names, BENCH_PASSES, o->passes, error));
   TRY(read_names("--method", method_list, bench_method_names, BENCH_METHODS, o->methods, error));

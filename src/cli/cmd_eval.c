@@ -16,7 +16,7 @@
 #include "cli/run.h"
 #include "file/json.h"
 
-enum { MAX_LENGTHS = 64, DEFAULT_LENGTHS = 5 };
+enum { MAX_LENGTHS = 64, DEFAULT_LENGTHS = 5, LONGEST = 1 << 30 };
 
 typedef struct eval_options {
   int64_t stride, max_targets;
@@ -97,29 +97,6 @@ static status read_protocols(evaluation *e, alibi_error *error)
                   (int)size, item);
   }
   return ALIBI_OK;
-}
-
-static status read_lengths(evaluation *e, alibi_error *error)
-{
-  static const field length_field = {.name = "length", .kind = FIELD_INTEGER, .minimum = 1, .maximum = 1 << 30};
-  const char *rest = length_list, *item;
-  size_t size;
-  status result = ALIBI_OK;
-  if (length_list) TRY(list_check("--length", length_list, error));
-  while (list_next(&rest, &item, &size)) {
-    char number[LIST_ITEM_SIZE];
-    int64_t *length = &e->lengths[e->length_count];
-    if (e->length_count == MAX_LENGTHS)
-      RAISE(error, ALIBI_INVALID, "--length: expected at most %d lengths, found more", MAX_LENGTHS);
-    TRY(list_item("--length", item, size, number, error));
-    TRY(field_set_text(&length_field, length, "--length", number, error));
-    for (size_t i = 0; i < e->length_count; i++)
-      if (e->lengths[i] == *length)
-        RAISE(error, ALIBI_INVALID, "--length: %" PRId64 " stands there twice", *length);
-    e->length_count++;
-  }
-done:
-  return result;
 }
 
 static status open_model(evaluation *e, alibi_context *context, const char *directory, alibi_error *error)
@@ -338,7 +315,8 @@ static status eval_run(command_line *line, alibi_error *error)
     RAISE(error, ALIBI_INVALID, "eval: expected one directory, found '%s' too", line->operands[1]);
   if (!text_path) RAISE(error, ALIBI_INVALID, "eval: --text FILE is missing");
   TRY(read_protocols(&e, error));
-  TRY(read_lengths(&e, error));
+  if (length_list)
+    TRY(list_lengths("--length", length_list, LONGEST, e.lengths, MAX_LENGTHS, &e.length_count, error));
   TRY(cli_context(&context, error));
   TRY(open_model(&e, context, line->operands[0], error));
   TRY(extend_option_read(&extension, alibi_model_get_config(e.model), &extend, error));

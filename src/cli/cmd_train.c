@@ -26,7 +26,7 @@
 #include "train/fine_tune.h"
 #include "train/option_sentence.h"
 
-enum { TEST_TARGETS = 32768 };
+enum { TEST_TARGETS = 32768, LONGEST = 1 << 24 };
 
 typedef struct own_options {
   int64_t vocabulary;
@@ -221,24 +221,13 @@ static status check_positions(const alibi_model_config *given, int64_t length, a
 
 static status read_lengths(training *t, alibi_error *error)
 {
-  const char *rest = evaluate_lengths, *item;
-  size_t size;
   status result = ALIBI_OK;
   t->task.lengths[0] = t->config.train_length;
-  t->task.length_count = evaluate_lengths ? 0 : 1;
-  if (evaluate_lengths) TRY(list_check("--evaluate-lengths", evaluate_lengths, error));
-  while (evaluate_lengths && list_next(&rest, &item, &size)) {
-    char text[LIST_ITEM_SIZE];
-    TRY(list_item("--evaluate-lengths", item, size, text, error));
-    if (t->task.length_count == RUN_LENGTHS)
-      RAISE(error, ALIBI_INVALID, "--evaluate-lengths: expected at most %d lengths, found more", RUN_LENGTHS);
-    int64_t *length = &t->task.lengths[t->task.length_count++];
-    if (!integer_read(text, length) || *length < 1 || *length > 1 << 24)
-      RAISE(error, ALIBI_INVALID,
-            "--evaluate-lengths: expected lengths from 1 to %d with commas between them, found '%s'", 1 << 24,
-            text);
-    TRY(check_positions(&t->config, *length, error));
-  }
+  t->task.length_count = 1;
+  if (!evaluate_lengths) return ALIBI_OK;
+  TRY(list_lengths("--evaluate-lengths", evaluate_lengths, LONGEST, t->task.lengths, RUN_LENGTHS,
+                   &t->task.length_count, error));
+  for (size_t i = 0; i < t->task.length_count; i++) TRY(check_positions(&t->config, t->task.lengths[i], error));
 done:
   return result;
 }

@@ -14,6 +14,8 @@
 #include "train/option_sentence.h"
 #include "train/trainer.h"
 
+enum { LONGEST = 1 << 24 }; /* tokens of a sequence */
+
 _Static_assert((int)RESULT_EXTEND_SIZE >= (int)EXTENSION_TEXT_SIZE,
                "a curve names any extension with its settings");
 
@@ -87,22 +89,16 @@ static status add_length(int64_t *lengths, size_t *count, int64_t value, const c
   return ALIBI_OK;
 }
 
+/* Ascending. */
 static status read_lengths(const char *list, const char *option, int64_t *lengths, size_t *count,
                            alibi_error *error)
 {
-  static const field length_field = {.name = "length", .kind = FIELD_INTEGER, .minimum = 1, .maximum = 1 << 24};
-  char word[LIST_ITEM_SIZE];
-  status result;
+  int64_t listed[STUDY_MAX_LENGTHS];
+  size_t listed_count;
+  status result = list_lengths(option, list, LONGEST, listed, STUDY_MAX_LENGTHS, &listed_count, error);
   *count = 0;
-  TRY(list_check(option, list, error));
-  while (next_word(option, &list, word, &result, error)) {
-    int64_t value;
-    size_t before = *count;
-    TRY(field_set_text(&length_field, &value, option, word, error));
-    TRY(add_length(lengths, count, value, option, error));
-    if (*count == before) RAISE(error, ALIBI_INVALID, "%s: %lld stands there twice", option, (long long)value);
-  }
-done:
+  for (size_t i = 0; result == ALIBI_OK && i < listed_count; i++)
+    result = add_length(lengths, count, listed[i], option, error);
   return result;
 }
 

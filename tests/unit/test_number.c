@@ -142,13 +142,40 @@ static void long_items_are_not_cut(void **unused)
   assert_non_null(strstr(error.message, "--lengths: expected at most 63 characters between commas, found '111"));
 }
 
+static void lengths_keep_their_order(void **unused)
+{
+  (void)unused;
+  static const struct {
+    const char *list, *sentence;
+  } rows[] = {{"64,128,64", "--lengths: 64 stands there twice"},
+              {"64,,128", "--lengths: item 2 of '64,,128' is empty"},
+              {"0", "--lengths: expected an integer from 1 to 1000, found 0"},
+              {"64,x", "--lengths: expected an integer from 1 to 1000, found 'x'"},
+              {"64,1001", "--lengths: expected an integer from 1 to 1000, found 1001"},
+              {"1,2,3,4", "--lengths: expected at most 3 lengths, found more"}};
+  int64_t lengths[3];
+  size_t count = 7;
+  assert_int_equal(list_lengths("--lengths", "512, 64,1e3", 1000, lengths, 3, &count, &error), ALIBI_OK);
+  assert_int_equal(count, 3);
+  assert_int_equal(lengths[0], 512);
+  assert_int_equal(lengths[1], 64);
+  assert_int_equal(lengths[2], 1000);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    assert_int_equal(list_lengths("--lengths", rows[i].list, 1000, lengths, 3, &count, &error), ALIBI_INVALID);
+    assert_string_equal(error.message, rows[i].sentence);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(decimal_numbers_are_read), cmocka_unit_test(everything_else_is_refused),
+      cmocka_unit_test(decimal_numbers_are_read),
+      cmocka_unit_test(everything_else_is_refused),
       cmocka_unit_test(integers_are_read_by_their_digits),
-      cmocka_unit_test(lists_have_items),         cmocka_unit_test(empty_items_are_named),
+      cmocka_unit_test(lists_have_items),
+      cmocka_unit_test(empty_items_are_named),
       cmocka_unit_test(long_items_are_not_cut),
+      cmocka_unit_test(lengths_keep_their_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
