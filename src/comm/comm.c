@@ -30,7 +30,7 @@ struct comm {
   ring ring;
   bool broken;                 /* the transport failed: there is no way back to the others */
   bool agreed;                 /* the last comm_agree reported a failure */
-  char *all;                   /* [ranks, COMM_FEW * 8] */
+  char *all;                   /* [ranks, COMM_FEW * 8]: what each brought to a sum */
   char *piece;                 /* [PIECE] of rank 0 */
   transport_request *requests; /* of the exchange */
   size_t request_count, request_capacity;
@@ -225,15 +225,23 @@ status comm_finish(comm *c, alibi_error *error)
   return comm_wait(c, UINT64_MAX, error);
 }
 
-/* Fills c->all with what every rank brings. */
-static status all_gather(comm *c, const void *mine, size_t bytes, alibi_error *error)
+status comm_all_gather(comm *c, const void *mine, size_t bytes, void *all, alibi_error *error)
 {
+  if (is_alone(c)) {
+    memcpy(all, mine, bytes);
+    return ALIBI_OK;
+  }
   transport_request request = {0};
   status result;
-  TRY(c->calls->all_gather(mine, bytes, c->all, &request, error));
+  TRY(c->calls->all_gather(mine, bytes, all, &request, error));
   TRY(await(c, &request, error));
 done:
   return noted(c, result);
+}
+
+static status all_gather(comm *c, const void *mine, size_t bytes, alibi_error *error)
+{
+  return comm_all_gather(c, mine, bytes, c->all, error);
 }
 
 status comm_sum_doubles(comm *c, double *x, size_t n, alibi_error *error)

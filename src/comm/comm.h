@@ -62,6 +62,8 @@ status comm_sum_integers(comm *c, int64_t *x, size_t n, alibi_error *error);
 /* *x becomes the largest of all ranks. */
 status comm_largest(comm *c, int64_t *x, alibi_error *error);
 
+/* all [ranks, bytes]: mine of every rank; bytes is the same on all. */
+status comm_all_gather(comm *c, const void *mine, size_t bytes, void *all, alibi_error *error);
 status comm_broadcast(comm *c, void *data, size_t bytes, int from, alibi_error *error);
 status comm_barrier(comm *c, alibi_error *error);
 

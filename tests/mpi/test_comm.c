@@ -194,6 +194,9 @@ static void bytes_are_broadcast(void **unused)
     for (size_t i = 0; i < sizeof text; i++) assert_int_equal(text[i], 'a' + from);
   }
   expect_ok(comm_barrier(c, &error));
+  char mine[3] = {(char)rank, 7, (char)-rank}, all[3 * 16];
+  expect_ok(comm_all_gather(c, mine, sizeof mine, all, &error));
+  for (int r = 0; r < ranks; r++) assert_true(all[3 * r] == r && all[3 * r + 1] == 7 && all[3 * r + 2] == (char)-r);
 }
 
 static status agree(status own, const char *sentence)
