@@ -239,7 +239,8 @@ static status agree(const char *option, const json_node *record, const json_node
   const json_node *value = node_member(typed, 0, &key);
   char *expected = value_text(node_get(record, key)), *found = value_text(value);
   status result = ALIBI_OK;
-  if (!expected) result = fail(error, ALIBI_INVALID, "%s: expected none, as in %s", option, what);
+  if (!expected)
+    result = fail(error, ALIBI_INVALID, "%s: expected none, as in %s, found %.200s", option, what, found ? found : "one");
   else if (!found || strcmp(expected, found) != 0)
     result = fail(error, ALIBI_INVALID, "%s: expected %.200s, as in %s, found %.200s", option, expected, what,
                   found ? found : "nothing");

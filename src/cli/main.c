@@ -23,6 +23,12 @@ static void on_closed_pipe(int number)
   pipe_closed = 1;
 }
 
+/* A file that may not grow (ulimit -f) is then a write that fails, as on a full disk, and costs no training. */
+static void on_file_limit(int number)
+{
+  (void)number;
+}
+
 static void write_usage(FILE *stream)
 {
   fputs("usage: alibi COMMAND [options]\n\n"
@@ -126,6 +132,7 @@ int main(int count, char **arguments)
   wait_politely(arguments);
   terminal_guard_descriptors();
   signal(SIGPIPE, on_closed_pipe); /* a handler, not SIG_IGN: programs that we start get the default back */
+  signal(SIGXFSZ, on_file_limit);
   alibi_error error;
   alibi_error_init(&error);
   status result = run(count, arguments, &error);

@@ -16,8 +16,8 @@ bool cli_quiet(void);
 void cli_share_threads(int processes);
 void cli_be_quiet(void);
 
-/* A context with the threads of --threads.  The first SIGINT or SIGTERM cancels it, a second one ends the program
- * with exit code 130.  Its log goes to stderr: warnings always, information without --quiet.  One at a time;
+/* A context with the threads of --threads.  The first SIGINT, SIGTERM or (where it is not ignored) SIGHUP cancels
+ * it, a second one ends the program with exit code 130; what comes within a third of a second is one.  Its log goes to stderr: warnings always, information without --quiet.  One at a time;
  * release with cli_context_free, which also takes the signals back. */
 status cli_context(alibi_context **context, alibi_error *error);
 void cli_context_free(alibi_context *context);
@@ -25,7 +25,7 @@ void cli_context_free(alibi_context *context);
 /* From now on a second signal does not end the program: for a child that gets the terminal's Ctrl-C and its parent's. */
 void cli_stay_for_signals(void);
 
-/* Was SIGINT or SIGTERM received since cli_context? */
+/* Was one of these received since cli_context? */
 bool cli_interrupted(void);
 
 #endif

@@ -76,8 +76,13 @@ status train_go_on(command_line *line, const char *out, going_on *g, alibi_error
     goto done;
   }
   const json_node *settings = finished_settings(out, &root);
-  alibi_error unused = {0};
-  g->finished = settings && config_file_agree(line, settings, out, free_names, &unused) == ALIBI_OK;
+  if (settings) {
+    alibi_error why = {0};
+    if (config_file_agree(line, settings, out, free_names, &why) != ALIBI_OK)
+      RAISE(error, why.status, "%s; that training is finished, and without --resume a new one replaces it",
+            why.message);
+    g->finished = true;
+  }
 done:
   node_free(root);
   return result;

@@ -167,7 +167,6 @@ grep -q 'expected a checkpoint that is whole, found none' err || complain "no wh
 # ---- a full disk: files may not grow beyond so many KiB ----
 limited() { # KIB OUT
   (
-    trap '' XFSZ
     ulimit -f "$1"
     run "$2" --threads 1 >out 2>err
   )

@@ -13,8 +13,8 @@
 static void a_signal_cancels_the_context(void **unused)
 {
   (void)unused;
-  static const int signals[] = {SIGINT, SIGTERM};
-  for (size_t i = 0; i < 2; i++) {
+  static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+  for (size_t i = 0; i < 3; i++) {
     alibi_error error;
     alibi_error_init(&error);
     alibi_context *context;
@@ -22,12 +22,28 @@ static void a_signal_cancels_the_context(void **unused)
     assert_int_equal(context_check_cancel(context, &error), ALIBI_OK);
     assert_false(cli_interrupted());
     raise(signals[i]);
+    raise(signals[i]); /* `timeout` sends its signal twice: that is one, and not the second that ends at once */
+    raise(SIGTERM);
     assert_true(cli_interrupted());
     assert_int_equal(context_check_cancel(context, &error), ALIBI_CANCELLED);
     assert_int_equal(command_exit_code(error.status), 130);
     cli_context_free(context);
     assert_true(signal(signals[i], SIG_DFL) == SIG_DFL); /* given back */
   }
+}
+
+/* As nohup leaves it. */
+static void an_ignored_hangup_stays_ignored(void **unused)
+{
+  (void)unused;
+  alibi_error error;
+  alibi_context *context;
+  signal(SIGHUP, SIG_IGN);
+  assert_int_equal(cli_context(&context, &error), ALIBI_OK);
+  raise(SIGHUP);
+  assert_false(cli_interrupted());
+  cli_context_free(context);
+  assert_true(signal(SIGHUP, SIG_DFL) == SIG_IGN);
 }
 
 static void general_options_reach_the_context(void **unused)
@@ -52,6 +68,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_signal_cancels_the_context),
+      cmocka_unit_test(an_ignored_hangup_stays_ignored),
       cmocka_unit_test(general_options_reach_the_context),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
