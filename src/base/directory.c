@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,21 +69,6 @@ done:
   return result;
 }
 
-/* Names are on disk once the directory that holds them is. */
-static status sync_parent(const char *path, alibi_error *error)
-{
-  const char *slash = strrchr(path, '/');
-  char *parent = slash == path ? strdup("/") : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-  if (!parent) return fail(error, ALIBI_FAILED, "not enough memory for a path");
-  status result = ALIBI_OK;
-  int descriptor = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0 || (fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS))
-    result = fail_errno(error, ALIBI_FAILED, "%s: cannot be written to disk", parent);
-  if (descriptor >= 0) close(descriptor);
-  free(parent);
-  return result;
-}
-
 status directory_replace(const char *from, const char *to, alibi_error *error)
 {
   status result;
@@ -100,7 +84,10 @@ status directory_replace(const char *from, const char *to, alibi_error *error)
     if (there) rename(aside, to);
     goto done;
   }
-  TRY(sync_parent(to, error));
+  if (!path_sync_name(to)) {
+    result = fail_errno(error, ALIBI_FAILED, "%s: cannot be written to disk", to);
+    goto done;
+  }
   if (there) TRY(directory_remove(aside, error));
 done:
   free(aside);

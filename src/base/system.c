@@ -217,19 +217,19 @@ status replace_begin(const char *path, replace_file *r, alibi_error *error)
   return result;
 }
 
-/* Makes the rename itself last through a power cut; some file systems refuse, which loses nothing. */
-static void sync_parent(const char *path)
+bool path_sync_name(const char *path)
 {
   char *directory = strdup(path);
-  if (!directory) return;
+  if (!directory) return false;
   char *slash = strrchr(directory, '/');
   if (slash) slash[slash == directory ? 1 : 0] = '\0';
   int descriptor = open(slash ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor >= 0) {
-    fsync(descriptor);
-    close(descriptor);
-  }
+  bool synced = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS);
+  int number = errno;
+  if (descriptor >= 0) close(descriptor);
   free(directory);
+  errno = number;
+  return synced;
 }
 
 status replace_commit(replace_file *r, alibi_error *error)
@@ -254,7 +254,7 @@ status replace_commit(replace_file *r, alibi_error *error)
   } else if (r->temporary && rename(r->temporary, r->path) != 0) {
     result = fail_errno(error, ALIBI_FAILED, "%s: cannot replace", r->path);
   } else if (r->temporary) {
-    sync_parent(r->path);
+    path_sync_name(r->path); /* the content is on disk; a name that is not may be the old one's still */
   }
   if (result != ALIBI_OK && r->temporary) unlink(r->temporary);
   replace_empty(r);
@@ -507,18 +507,30 @@ size_t system_available_memory(void)
 
 status file_move(const char *from, const char *to, alibi_error *error)
 {
-  return rename(from, to) == 0 ? ALIBI_OK : fail_errno(error, ALIBI_FAILED, "%s: cannot move it to %s", from, to);
+  if (rename(from, to) != 0) return fail_errno(error, ALIBI_FAILED, "%s: cannot move it to %s", from, to);
+  path_sync_name(to);
+  return ALIBI_OK;
 }
 
 status file_lock(const char *path, const char *what, int *lock, alibi_error *error)
 {
-  *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (*lock < 0) return fail_errno(error, ALIBI_FAILED, "%s: cannot write", path);
-  if (flock(*lock, LOCK_EX | LOCK_NB) == 0) return ALIBI_OK;
-  status result = errno == EWOULDBLOCK ? fail(error, ALIBI_FAILED, "%s: another process is at work there", what)
-                                       : fail_errno(error, ALIBI_FAILED, "%s: cannot be locked", path);
-  close(*lock);
+  enum { TURNS = 10 };
+  status result = ALIBI_OK;
   *lock = -1;
+  for (int turn = 1; *lock < 0 && result == ALIBI_OK; turn++) {
+    struct stat ours, there;
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor < 0) return fail_errno(error, ALIBI_FAILED, "%s: cannot write", path);
+    if (flock(descriptor, LOCK_EX | LOCK_NB) != 0)
+      result = errno == EWOULDBLOCK ? fail(error, ALIBI_FAILED, "%s: another process is at work there", what)
+                                    : fail_errno(error, ALIBI_FAILED, "%s: cannot be locked", path);
+    /* Who had it before may have removed the file after it was opened here: another process makes a new one.  A
+     * file system that numbers its files anew each time must not hold us for ever. */
+    else if (turn == TURNS || (fstat(descriptor, &ours) == 0 && stat(path, &there) == 0 &&
+                               ours.st_ino == there.st_ino && ours.st_dev == there.st_dev))
+      *lock = descriptor;
+    if (*lock < 0) close(descriptor);
+  }
   return result;
 }
 

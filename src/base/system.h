@@ -52,11 +52,16 @@ void replace_abandon(replace_file *r);
 status file_write_atomic(const char *path, const void *data, size_t size, alibi_error *error);
 
 status directory_make(const char *path, alibi_error *error); /* with parents; existing is fine */
-/* Renames a file, replacing what is there. */
+/* Renames a file or directory, replacing a file that is there; the name is on disk where the file system can do
+ * that. */
 status file_move(const char *from, const char *to, alibi_error *error);
+/* Makes what was renamed to `path`, or made there, last through a power cut.  false, with errno, where that
+ * failed; a file system that knows no such thing loses nothing. */
+bool path_sync_name(const char *path);
 
-/* Takes the lock of `path` (a file, made where it is missing) for this process; it is given back by file_unlock or with the process's
- * end.  Where another process has it: ALIBI_FAILED, "<what>: another process is at work there". */
+/* Takes the lock of `path` (a file, made where it is missing) for this process; it is given back by file_unlock or
+ * with the process's end; who has it may remove the file.  Where another process has it: ALIBI_FAILED, "<what>:
+ * another process is at work there". */
 status file_lock(const char *path, const char *what, int *lock, alibi_error *error);
 void file_unlock(int lock);
 

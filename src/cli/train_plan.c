@@ -93,7 +93,6 @@ done:
   return result;
 }
 
-/* model: of the right shape, or NULL to make one. */
 static status make_plan(const training *t, plan *p, alibi_error *error)
 {
   alibi_model *model = NULL;

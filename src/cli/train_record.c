@@ -80,18 +80,6 @@ static void set_outcome(const training *t, json_node *root)
   else node_set_null(root, "test");
 }
 
-static json_node *copy(const json_node *node)
-{
-  char *text = node_to_text(node);
-  json_node *made = NULL;
-  alibi_error ignored;
-  size_t size = 0;
-  while (text && text[size]) size++;
-  if (text && node_parse(text, size, "settings", &made, &ignored) != ALIBI_OK) made = NULL;
-  free(text);
-  return made;
-}
-
 static status write_record(const training *t, const char *folder, alibi_error *error)
 {
   char *path = path_join(folder, "train.json"), *text = command_line_text(t->line, &command_train);
@@ -104,7 +92,7 @@ static status write_record(const training *t, const char *folder, alibi_error *e
   node_set_integer(root, "parameters", alibi_model_parameter_count(model));
   node_set_fields(options, train_option_fields(), &t->options);
   node_set(root, "training", options);
-  node_set(root, "settings", copy(t->settings));
+  node_set(root, "settings", node_copy(t->settings));
   set_outcome(t, root);
   status result =
       path ? node_write_file(root, path, error) : fail(error, ALIBI_FAILED, "not enough memory for a path");

@@ -555,6 +555,15 @@ char *node_to_text(const json_node *root)
   return NULL;
 }
 
+json_node *node_copy(const json_node *root)
+{
+  char *text = node_to_text(root);
+  json_node *copy = NULL;
+  if (text && node_parse(text, strlen(text), "a copy", &copy, NULL) != ALIBI_OK) copy = NULL;
+  free(text);
+  return copy;
+}
+
 /* ---- tables of fields ---- */
 
 void node_set_fields(json_node *object, field_table table, const void *values)

@@ -58,6 +58,7 @@ void node_append_integer(json_node *array, int64_t value);
 /* Atomic; 2-space indent, an array of numbers on one line. */
 status node_write_file(const json_node *root, const char *path, alibi_error *error);
 char *node_to_text(const json_node *root);                                           /* compact; free() it */
+json_node *node_copy(const json_node *root); /* NULL when memory is out; node_set remembers that */
 
 /* A table of fields to and from an object: node_set_fields adds every field; node_get_fields sets the fields
  * found and reports a key that is no field as an error that names it, unless it is in the NULL-terminated

@@ -206,6 +206,7 @@ bool token_file_recognises(const char *path)
 
 static void put(token_writer *w, const void *bytes, size_t size)
 {
+  if (size == 0) return;
   fwrite(bytes, 1, size, w->file.stream);
   fingerprint_add(w->content, bytes, size);
 }

@@ -45,56 +45,6 @@ field_table training_step_fields(void)
   return (field_table)FIELD_TABLE(step_fields);
 }
 
-/* ---- one step for people ---- */
-
-/* 13,456 */
-static void format_grouped(double value, char *text, size_t size)
-{
-  char digits[32];
-  snprintf(digits, sizeof digits, "%.0f", fmin(value, 1e18));
-  size_t count = strlen(digits), used = 0;
-  for (size_t i = 0; i < count && used + 2 < size; i++) {
-    if (i > 0 && (count - i) % 3 == 0) text[used++] = ',';
-    text[used++] = digits[i];
-  }
-  text[used] = '\0';
-}
-
-/* 5.9e-3 */
-static void format_power(double value, char *text, size_t size)
-{
-  snprintf(text, size, "%.1e", value);
-  char *e = strchr(text, 'e');
-  if (!e) return;
-  long exponent = strtol(e + 1, NULL, 10);
-  snprintf(e, size - (size_t)(e - text), "e%ld", exponent);
-}
-
-void training_step_text(const training_step *s, int64_t steps, char *text, size_t size)
-{
-  char total[32] = "", loss[32], norm[48] = "", rate[48] = "", speed[64] = "", peak[32] = "", number[40];
-  if (steps > 0) snprintf(total, sizeof total, "/%" PRId64, steps);
-  if (isfinite(s->loss)) snprintf(loss, sizeof loss, fabs(s->loss) < 1e5 ? "%.3f" : "%.2e", s->loss);
-  else snprintf(loss, sizeof loss, "%s", isnan(s->loss) ? "nan" : "inf");
-  if (isfinite(s->gradient_norm)) {
-    bool plain = s->gradient_norm == 0 || (s->gradient_norm >= 0.01 && s->gradient_norm < 1e4);
-    if (plain) snprintf(number, sizeof number, "%.2f", s->gradient_norm);
-    else format_power(s->gradient_norm, number, sizeof number);
-    snprintf(norm, sizeof norm, ", norm %s", number);
-  }
-  if (isfinite(s->learning_rate)) {
-    format_power(s->learning_rate, number, sizeof number);
-    snprintf(rate, sizeof rate, ", rate %s", number);
-  }
-  if (isfinite(s->tokens_per_second) && s->tokens_per_second > 0) {
-    format_grouped(s->tokens_per_second, number, sizeof number);
-    snprintf(speed, sizeof speed, ", %s tokens/s", number);
-  }
-  if (isfinite(s->share_of_peak) && s->share_of_peak > 0)
-    snprintf(peak, sizeof peak, ", %.0f %% of peak", 100 * fmin(s->share_of_peak, 99));
-  snprintf(text, size, "step %" PRId64 "%s, loss %s%s%s%s%s", s->step, total, loss, norm, rate, speed, peak);
-}
-
 /* ---- writing ---- */
 
 /* The number of the line's step; false where the line is no JSON object with one. */

@@ -47,10 +47,6 @@ typedef struct training_event {
 /* The one table of the keys of a step, in the order of the file. */
 field_table training_step_fields(void);
 
-/* "step 120/1000, loss 3.214, norm 0.82, rate 5.9e-3, 13,456 tokens/s, 58 % of peak".  What is not known is left
- * out; steps 0: how many there will be is not known. */
-void training_step_text(const training_step *step, int64_t steps, char *text, size_t size);
-
 /* ---- writing ---- */
 
 typedef struct training_log_writer {

@@ -139,10 +139,3 @@ size_t batches_read(const batches *b, size_t phase, size_t length, uint64_t sequ
   segments[0] = (pass_segment){.count = length};
   return 1;
 }
-
-double batches_epochs(const batches *b, size_t length, uint64_t sequences)
-{
-  double tokens = 0;
-  for (size_t i = 0; i < b->source_count; i++) tokens += (double)b->sources[i].count;
-  return (double)sequences * (double)length / tokens;
-}

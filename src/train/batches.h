@@ -30,7 +30,4 @@ status batches_init(batches *b, const token_source *sources, const double *share
 size_t batches_read(const batches *b, size_t phase, size_t length, uint64_t sequence, uint32_t *tokens, uint32_t *targets,
                     pass_segment *segments);
 
-/* Times that the sources have been read through, on average, after so many sequences. */
-double batches_epochs(const batches *b, size_t length, uint64_t sequences);
-
 #endif

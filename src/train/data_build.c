@@ -175,14 +175,15 @@ static status open_tokenizer(const char *path, alibi_tokenizer **tokenizer, uint
 /* Files of a run that did not come to its end. */
 static status remove_unfinished(const char *folder, alibi_error *error)
 {
+  static const char *const written[] = {DATA_UNFINISHED, DATA_FINISHED, DATA_TOKENIZER};
   directory_list names;
   status result = directory_read(folder, &names, error);
   if (result != ALIBI_OK) return result;
   for (size_t i = 0; i < names.count; i++) {
     size_t length = strlen(names.names[i]);
-    bool ours = strstr(names.names[i], ".tokens.") ||
-                strncmp(names.names[i], DATA_UNFINISHED, strlen(DATA_UNFINISHED)) == 0 ||
-                strncmp(names.names[i], DATA_FINISHED, strlen(DATA_FINISHED)) == 0;
+    bool ours = strstr(names.names[i], ".tokens.") != NULL;
+    for (size_t k = 0; k < sizeof written / sizeof written[0]; k++)
+      ours |= strncmp(names.names[i], written[k], strlen(written[k])) == 0;
     if (!ours || length < 5 || strcmp(names.names[i] + length - 5, ".part") != 0) continue;
     char *path = path_join(folder, names.names[i]);
     if (path) remove(path);

@@ -370,15 +370,6 @@ done:
 
 /* ---- checkpoints ---- */
 
-static json_node *copy_node(const json_node *node)
-{
-  char *text = node_to_text(node);
-  json_node *copy = NULL;
-  if (text && node_parse(text, strlen(text), "settings", &copy, NULL) != ALIBI_OK) copy = NULL;
-  free(text);
-  return copy;
-}
-
 static json_node *run_node(const running *r)
 {
   const run_state *s = r->state;
@@ -387,7 +378,7 @@ static json_node *run_node(const running *r)
   for (int64_t point = 0; point * s->stride < s->steps; point++) node_append_number(losses, s->losses[point]);
   node_set_integer(node, "mean_of_steps", s->stride);
   node_set(node, "losses", losses);
-  if (r->task->settings_record) node_set(node, "settings", copy_node(r->task->settings_record));
+  if (r->task->settings_record) node_set(node, "settings", node_copy(r->task->settings_record));
   return node;
 }
 
@@ -411,14 +402,15 @@ status run_state_read(const json_node *run, const char *what, run_state *state, 
 static status save(running *r, alibi_error *error)
 {
   int64_t step = r->trainer->step;
+  alibi_error why = {0};
   char *path = checkpoint_path(r->checkpoints, step);
   status result = path ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for a path");
   if (result == ALIBI_OK && r->leads) result = directory_make(r->checkpoints, error);
   TRY(comm_agree(r->comm, result, error));
   TRY(checkpoint_save(r->trainer, r->task->tokenizer, run_node(r), path, error));
   r->state->saved = step;
-  if (r->leads) result = checkpoint_prune(r->checkpoints, (size_t)r->task->settings.keep_checkpoints, error);
-  TRY(comm_agree(r->comm, result, error));
+  if (r->leads && checkpoint_prune(r->checkpoints, (size_t)r->task->settings.keep_checkpoints, &why) != ALIBI_OK)
+    warn(r, why.message);
 done:
   free(path);
   return result;

@@ -291,6 +291,8 @@ static void goes_on_after_a_stop(void **unused)
     scratch_write(path, "half", 4);
     snprintf(path, sizeof path, "%s/valid-00000.tokens.1-7.part", parts);
     scratch_write(path, "half", 4);
+    snprintf(path, sizeof path, "%s/tokenizer.json.1-2.part", parts);
+    scratch_write(path, "half", 4);
     request.report = NULL;
   }
   assert_true(stops >= 2);

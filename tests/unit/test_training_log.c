@@ -237,25 +237,6 @@ static void says_which_line_is_wrong(void **unused)
   assert_int_equal(training_log_read(scratch_path("none"), &log, NULL), ALIBI_BAD_INPUT);
 }
 
-static void a_step_in_words(void **unused)
-{
-  (void)unused;
-  char text[128], small[8];
-  training_step step = {120, 3.2141, 0.8249, 5.9e-3, 2048, 0, 128, 13456.4, 0.583, 0.1};
-  training_step_text(&step, 1000, text, sizeof text);
-  assert_string_equal(text, "step 120/1000, loss 3.214, norm 0.82, rate 5.9e-3, 13,456 tokens/s, 58 % of peak");
-  step.gradient_norm = 0.00042;
-  step.tokens_per_second = 1234567;
-  step.share_of_peak = NAN;
-  training_step_text(&step, 0, text, sizeof text);
-  assert_string_equal(text, "step 120, loss 3.214, norm 4.2e-4, rate 5.9e-3, 1,234,567 tokens/s");
-  step = (training_step){1, NAN, NAN, NAN, 0, 0, 0, NAN, NAN, NAN};
-  training_step_text(&step, 9, text, sizeof text);
-  assert_string_equal(text, "step 1/9, loss nan");
-  training_step_text(&step, 9, small, sizeof small);
-  assert_string_equal(small, "step 1/");
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -267,7 +248,6 @@ int main(void)
       cmocka_unit_test_setup_teardown(half_a_line_is_none, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(the_later_lines_count, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(says_which_line_is_wrong, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(a_step_in_words, setup, scratch_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
