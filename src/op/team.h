@@ -43,6 +43,7 @@ static inline size_t op_worker(void)
         __VA_ARGS__                                                                                           \
       }                                                                                                       \
     }                                                                                                         \
+    if ((context)->between) (context)->between((context)->between_user);                                      \
   } while (0)
 
 #endif

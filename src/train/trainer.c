@@ -276,6 +276,13 @@ static void sum_from(void *user, size_t from, size_t count)
   if (sum->result == ALIBI_OK) sum->result = comm_progress(t->comm, sum->error);
 }
 
+/* Between two operations of backward. */
+static void move_on(void *user)
+{
+  summing *sum = user;
+  if (sum->result == ALIBI_OK) sum->result = comm_progress(sum->trainer->comm, sum->error);
+}
+
 /* Loss and gradient of this rank's part of the step's sequences; the gradient of what this rank owns is then that of all ranks.
  * After the last forward pass nothing can fail on one rank alone: there they agree to go on. */
 static status accumulate(alibi_trainer *t, step_sums *sums, alibi_error *error)
@@ -294,7 +301,12 @@ static status accumulate(alibi_trainer *t, step_sums *sums, alibi_error *error)
   }
   result = comm_agree(t->comm, result, error);
   if (result != ALIBI_OK) return result;
+  if (ranks > 1) {
+    t->context->between = move_on;
+    t->context->between_user = &sum;
+  }
   if (has_any) sums->loss += model_backward(t->pass, t->targets, &t->gradient_pointers, ranks > 1 ? &hooks : NULL);
+  t->context->between = NULL;
   if (ranks > 1) sum_from(&sum, 0, 0);
   return sum.result == ALIBI_OK ? comm_finish(t->comm, error) : sum.result;
 }
