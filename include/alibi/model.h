@@ -61,8 +61,8 @@ typedef struct alibi_model_config {
     double align;
   } position_options; /* the method's own settings; set them by name */
   int score_scaling;  /* alibi_score_scaling */
-  /* Length that the positions were first trained at, where fine-tuning changed train_length; 0: train_length.  What depends
-   * on a trained length (the model's extension, log-n, t5's last bucket) goes by it. */
+  /* Length that the positions were first trained at, where fine-tuning changed train_length; 0: train_length. What
+   * depends on a trained length (the model's extension, log-n, t5's last bucket) goes by it. */
   int64_t original_length;
   char extension[ALIBI_NAME_SIZE]; /* extension of the method that the model always runs with: "yarn"; "": none */
   union {
@@ -74,8 +74,8 @@ typedef struct alibi_model_config {
 ALIBI_API void alibi_model_config_init(alibi_model_config *config);
 
 /* Sets a field from text: "layers" "4"; "position" "rope" (which also resets the method's settings); settings of
- * the method that is set: "rope_base" "500000"; its extension: "extension" "yarn:factor=4", or "none".  ALIBI_INVALID
- * names what was expected. */
+ * the method that is set: "rope_base" "500000"; its extension: "extension" "yarn:factor=4", or "none".
+ * ALIBI_INVALID names what was expected. */
 ALIBI_API alibi_status alibi_model_config_set(alibi_model_config *config, const char *name, const char *value,
                                               alibi_error *error);
 

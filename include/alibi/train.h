@@ -1,9 +1,10 @@
 /* alibi/train.h - training a model on token ids.
  *
- * AdamW with decoupled decay (Loshchilov and Hutter, ICLR 2019), a linear warm-up, then a schedule.  Matrices are decayed, the
- * embedding too; vectors (gains, shifts, biases) and the tables of position methods (learned, t5) are not.  Which tokens a step
- * sees is a pure function of (seed, step), the same for every position method; the weights after a step are the same, to the
- * bit, for any number of threads, and whether the steps were run in one go or from checkpoint to checkpoint. */
+ * AdamW with decoupled decay (Loshchilov and Hutter, ICLR 2019), a linear warm-up, then a schedule.  Matrices are
+ * decayed, the embedding too; vectors (gains, shifts, biases) and the tables of position methods (learned, t5) are
+ * not.  Which tokens a step sees is a pure function of (seed, step), the same for every position method; the
+ * weights after a step are the same, to the bit, for any number of threads, and whether the steps were run in one
+ * go or from checkpoint to checkpoint. */
 #ifndef ALIBI_TRAIN_H
 #define ALIBI_TRAIN_H
 
@@ -15,17 +16,17 @@ extern "C" {
 
 /* Rate after the warm-up, as a share of the peak, over the steps that are left; f is final_rate. */
 typedef enum alibi_schedule {
-  ALIBI_SCHEDULE_COSINE = 0,   /* from 1 to f along a cosine (Loshchilov and Hutter, ICLR 2017) */
-  ALIBI_SCHEDULE_CONSTANT,     /* 1 */
-  ALIBI_SCHEDULE_LINEAR,       /* from 1 to f along a line */
-  ALIBI_SCHEDULE_WSD,          /* 1, then in the last decay_steps from 1 to f along a line (Hu et al. 2024, MiniCPM) */
-  ALIBI_SCHEDULE_INVERSE_SQRT  /* sqrt(w / (s + 1)) in step s, w steps of warm-up (Vaswani et al. 2017) */
+  ALIBI_SCHEDULE_COSINE = 0, /* from 1 to f along a cosine (Loshchilov and Hutter, ICLR 2017) */
+  ALIBI_SCHEDULE_CONSTANT,   /* 1 */
+  ALIBI_SCHEDULE_LINEAR,     /* from 1 to f along a line */
+  ALIBI_SCHEDULE_WSD, /* 1, then in the last decay_steps from 1 to f along a line (Hu et al. 2024, MiniCPM) */
+  ALIBI_SCHEDULE_INVERSE_SQRT /* sqrt(w / (s + 1)) in step s, w steps of warm-up (Vaswani et al. 2017) */
 } alibi_schedule;
 
 /* Where the sequences of a step come from. */
 typedef enum alibi_order {
-  ALIBI_ORDER_EPOCHS = 0, /* the text is cut into sequences, which are taken in a random order, all of them before any comes
-                             again; each epoch has another cut and order */
+  ALIBI_ORDER_EPOCHS = 0, /* the text is cut into sequences, which are taken in a random order, all of them before
+                             any comes again; each epoch has another cut and order */
   ALIBI_ORDER_RANDOM,     /* any place of the text, each time anew */
   ALIBI_ORDER_ONE_BATCH   /* always those of the first step: a model that learns has to come to a loss near 0 */
 } alibi_order;
@@ -33,8 +34,8 @@ typedef enum alibi_order {
 /* A sequence that holds the end of one document and the beginning of another. */
 typedef enum alibi_documents {
   ALIBI_DOCUMENTS_JOINED = 0, /* is read as one text */
-  ALIBI_DOCUMENTS_APART       /* tokens see their own document alone, positions begin anew in each, and the first token of a
-                                 document is not predicted from the one before it */
+  ALIBI_DOCUMENTS_APART /* tokens see their own document alone, positions begin anew in each, and the first token
+                           of a document is not predicted from the one before it */
 } alibi_documents;
 
 typedef struct alibi_train_options {
@@ -55,13 +56,15 @@ typedef struct alibi_train_options {
   int64_t decay_steps;  /* of ALIBI_SCHEDULE_WSD; -1: a fifth of the steps */
   int documents;        /* alibi_documents */
   bool recompute;       /* keep the input of each block alone and compute the rest again in the backward pass */
-  double dropout;       /* rate, 0 to 0.9, after the embedding and on what is added to the residual stream; the scores have none */
-  double z_loss;        /* factor of the squared logarithm of the softmax's sum, added to a token's loss (Chowdhery et al. 2022,
-                           PaLM: 1e-4), 0 to 1 */
-  double spike_limit;   /* a step whose loss is so many standard deviations above the running mean of the losses, or whose gradient
-                           norm is above theirs, changes nothing but the count of steps; 0: every step counts */
-  char length_schedule[ALIBI_NAME_SIZE]; /* "128:1000,256:500": 1000 steps with sequences of 128 tokens, 500 with 256, then
-                                            train_length; "": train_length from the start */
+  double dropout; /* rate, 0 to 0.9, after the embedding and on what is added to the residual stream; the scores
+                     have none */
+  double z_loss; /* factor of the squared logarithm of the softmax's sum, added to a token's loss (Chowdhery et al.
+                    2022, PaLM: 1e-4), 0 to 1 */
+  double spike_limit; /* a step whose loss is so many standard deviations above the running mean of the losses, or
+                         whose gradient norm is above theirs, changes nothing but the count of steps; 0: every step
+                         counts */
+  char length_schedule[ALIBI_NAME_SIZE]; /* "128:1000,256:500": 1000 steps with sequences of 128 tokens, 500 with
+                                            256, then train_length; "": train_length from the start */
 } alibi_train_options;
 
 ALIBI_API void alibi_train_options_init(alibi_train_options *options);
@@ -83,27 +86,30 @@ typedef struct alibi_trainer alibi_trainer;
 ALIBI_API alibi_status alibi_trainer_new(alibi_context *context, const alibi_model_config *config,
                                          const alibi_train_options *options, const uint32_t *tokens, size_t count,
                                          alibi_trainer **trainer, alibi_error *error);
-/* The same, going on from the weights of a trained model, which is copied.  config, usually that of alibi_model_get_config with
- * changes, may differ from the model's in train_length, the rotary base ("rope_base") and the extension alone; ALIBI_INVALID
- * names what else differs.  Positions still refer to the length of the first training (original_length, set here).  A new extension
- * refers to the latest length that was trained without one; its factor of 0 becomes train_length over that, at every length. */
+/* The same, going on from the weights of a trained model, which is copied.  config, usually that of
+ * alibi_model_get_config with changes, may differ from the model's in train_length, the rotary base ("rope_base")
+ * and the extension alone; ALIBI_INVALID names what else differs.  Positions still refer to the length of the
+ * first training (original_length, set here).  A new extension refers to the latest length that was trained
+ * without one; its factor of 0 becomes train_length over that, at every length. */
 ALIBI_API alibi_status alibi_trainer_new_from(alibi_context *context, const alibi_model *model,
                                               const alibi_model_config *config, const alibi_train_options *options,
                                               const uint32_t *tokens, size_t count, alibi_trainer **trainer,
                                               alibi_error *error);
 ALIBI_API void alibi_trainer_free(alibi_trainer *trainer);
 
-/* One step.  ALIBI_FAILED where the loss or the gradient is not finite: the sentence names the step and the first parameter whose
- * gradient is not.  After any failure, and when cancelled, the trainer is as it was before the step. */
+/* One step.  ALIBI_FAILED where the loss or the gradient is not finite: the sentence names the step and the first
+ * parameter whose gradient is not.  After any failure, and when cancelled, the trainer is as it was before the
+ * step. */
 ALIBI_API alibi_status alibi_trainer_step(alibi_trainer *trainer, alibi_train_report *report, alibi_error *error);
 
-/* Everything that the next steps depend on, into a directory that is complete or absent: the model (config.json, model.safetensors:
- * alibi_model_open reads it), the moments, the options, the step, fingerprints of files and tokens. */
+/* Everything that the next steps depend on, into a directory that is complete or absent: the model (config.json,
+ * model.safetensors: alibi_model_open reads it), the moments, the options, the step, fingerprints of files and
+ * tokens. */
 ALIBI_API alibi_status alibi_trainer_save(alibi_trainer *trainer, const char *directory, alibi_error *error);
-/* Goes on from there: with the same tokens, the steps that follow have the bits that they would have had.  ALIBI_BAD_INPUT where a
- * file is damaged, ALIBI_INVALID where the tokens are others. */
-ALIBI_API alibi_status alibi_trainer_open(alibi_context *context, const char *directory, const uint32_t *tokens, size_t count,
-                                          alibi_trainer **trainer, alibi_error *error);
+/* Goes on from there: with the same tokens, the steps that follow have the bits that they would have had.
+ * ALIBI_BAD_INPUT where a file is damaged, ALIBI_INVALID where the tokens are others. */
+ALIBI_API alibi_status alibi_trainer_open(alibi_context *context, const char *directory, const uint32_t *tokens,
+                                          size_t count, alibi_trainer **trainer, alibi_error *error);
 
 /* The model as it stands; belongs to the trainer. */
 ALIBI_API alibi_model *alibi_trainer_model(alibi_trainer *trainer);

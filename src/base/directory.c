@@ -25,7 +25,8 @@ status directory_read(const char *path, directory_list *list, alibi_error *error
   if (!directory) return fail_errno(error, ALIBI_BAD_INPUT, "%s: cannot read the directory", path);
   while (errno = 0, (entry = readdir(directory)) != NULL) {
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-    TRY(memory_grow(&list->names, &list->capacity, list->count + 1, sizeof *list->names, "the names of files", error));
+    TRY(memory_grow(&list->names, &list->capacity, list->count + 1, sizeof *list->names, "the names of files",
+                    error));
     list->names[list->count] = strdup(entry->d_name);
     if (!list->names[list->count]) RAISE(error, ALIBI_FAILED, "not enough memory for the names of files");
     list->count++;

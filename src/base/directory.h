@@ -17,11 +17,12 @@ typedef struct directory_list {
 status directory_read(const char *path, directory_list *list, alibi_error *error);
 void directory_list_free(directory_list *list);
 
-/* Removes a directory and the files in it; a directory within is not entered, and then makes it fail.  None there: fine. */
+/* Removes a directory and the files in it; a directory within is not entered, and then makes it fail.  None there:
+ * fine. */
 status directory_remove(const char *path, alibi_error *error);
 
-/* Puts a directory, whose files are on disk, where another may be, which is removed then: `to` is the new one, on disk, or the old
- * one still.  A machine that stops in between may leave the old one as `to`.old. */
+/* Puts a directory, whose files are on disk, where another may be, which is removed then: `to` is the new one, on
+ * disk, or the old one still.  A machine that stops in between may leave the old one as `to`.old. */
 status directory_replace(const char *from, const char *to, alibi_error *error);
 
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "alibi/evaluate.h"
-#include "alibi/tokenizer.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/system.h"
@@ -15,6 +14,7 @@
 #include "cli/extend_option.h"
 #include "cli/run.h"
 #include "file/json.h"
+#include "text/tokenizer.h"
 
 enum { MAX_LENGTHS = 64, DEFAULT_LENGTHS = 5, LONGEST = 1 << 30 };
 
@@ -112,12 +112,7 @@ static status open_model(evaluation *e, alibi_context *context, const char *dire
   if (vocabulary != expected)
     RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32,
           path, expected, vocabulary);
-  TRY(memory_new(&e->token_bytes, vocabulary, sizeof *e->token_bytes, "the sizes of the tokens", error));
-  for (uint32_t token = 0; token < vocabulary; token++) {
-    size_t size;
-    alibi_tokenizer_bytes(e->tokenizer, token, &size);
-    e->token_bytes[token] = (uint32_t)size;
-  }
+  TRY(tokenizer_token_bytes(e->tokenizer, &e->token_bytes, error));
 done:
   free(path);
   return result;

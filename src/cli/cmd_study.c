@@ -37,7 +37,8 @@ static const field output_fields[] = {
 static study_settings settings;
 static model_options model;
 static output_options output;
-static const char *out, *methods, *extend, *train_lengths, *test_lengths, *protocols, *rival, *valid, *beyond, *config_path;
+static const char *out, *methods, *extend, *train_lengths, *test_lengths, *protocols, *rival, *valid, *beyond,
+    *config_path;
 
 static const char *const hidden[] = {"vocabulary", "train_length", "position", "original_length", NULL};
 

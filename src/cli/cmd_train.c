@@ -401,8 +401,8 @@ static status make_trainer(training *t, const going_on *g, alibi_error *error)
 {
   const train_data *d = &t->data;
   if (g->path) {
-    status result =
-        checkpoint_open(t->context, g->path, d->sources, d->shares, d->source_count, &t->trainer, error);
+    status result = checkpoint_trainer(t->context, g->path, &g->about, d->sources, d->shares, d->source_count,
+                                       &t->trainer, error);
     if (result == ALIBI_OK) result = run_state_read(g->about.run, g->path, &t->state, error);
     if (result == ALIBI_OK && !cli_quiet())
       progress_note("going on after step %" PRId64 " of %" PRId64 " (%s)", g->about.step, t->options.steps,

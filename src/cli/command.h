@@ -73,8 +73,9 @@ void command_add_group(command_line *line, const char *title, field_table table,
 void command_add_text(command_line *line, const char *name, const char *placeholder, const char **value,
                       const char *help);
 
-/* Adds --config FILE: a JSON object whose keys are the names of this command's options with '_' for '-', and "texts" for the
- * operands.  What is typed wins over the file.  *path is set by the parser, which also reads the file. */
+/* Adds --config FILE: a JSON object whose keys are the names of this command's options with '_' for '-', and
+ * "texts" for the operands.  What is typed wins over the file.  *path is set by the parser, which also reads the
+ * file. */
 void command_add_config(command_line *line, const char **path);
 
 /* Exit code for a status: 0, 1 failed, 2 usage, 3 bad input file, 130 interrupted. */

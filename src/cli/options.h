@@ -33,8 +33,8 @@ status command_line_note(command_line *line, const found_option *found, const ch
 /* --help, from the tables. */
 void command_help(const command *c, const command_line *line, FILE *stream);
 
-/* Keeps the candidate nearest to `typed`: call for each, start with best NULL and distance 0.  What is too far to be
- * a slip of the fingers leaves best as it is. */
+/* Keeps the candidate nearest to `typed`: call for each, start with best NULL and distance 0.  What is too far to
+ * be a slip of the fingers leaves best as it is. */
 struct nearest_name {
   const char *typed;
   char best[128]; /* "" where nothing is near */

@@ -1,4 +1,5 @@
-/* The ranks of this command.  They are left in main, after the last sentence: a rank that fails alone ends the others then. */
+/* The ranks of this command.  They are left in main, after the last sentence: a rank that fails alone ends the
+ * others then. */
 #include "cli/ranks.h"
 
 #include "base/system.h"

@@ -4,8 +4,9 @@
 
 #include "comm/comm.h"
 
-/* Joins the others, as --ranks says (comm_open).  From then on all but rank 0 are silent, and where the ranks of a machine may use the
- * same processors, each has its share of them as threads.  Once in a process; ranks_close is called by main. */
+/* Joins the others, as --ranks says (comm_open).  From then on all but rank 0 are silent, and where the ranks of a
+ * machine may use the same processors, each has its share of them as threads.  Once in a process; ranks_close is
+ * called by main. */
 status ranks_open(const char *name, alibi_error *error);
 comm *ranks_comm(void);
 /* Is this the rank that writes and speaks? */

@@ -11,18 +11,20 @@ void cli_add_general(command_line *line);
 int cli_threads(void); /* as given: 0 is all processors */
 bool cli_quiet(void);
 
-/* Where several processes share this machine: without --threads each has its part of the processors.  And all but one are as if
- * with --quiet. */
+/* Where several processes share this machine: without --threads each has its part of the processors.  And all but
+ * one are as if with --quiet. */
 void cli_share_threads(int processes);
 void cli_be_quiet(void);
 
 /* A context with the threads of --threads.  The first SIGINT, SIGTERM or (where it is not ignored) SIGHUP cancels
- * it, a second one ends the program with exit code 130; what comes within a third of a second is one.  Its log goes to stderr: warnings always, information without --quiet.  One at a time;
- * release with cli_context_free, which also takes the signals back. */
+ * it, a second one ends the program with exit code 130; what comes within a third of a second is one.  Its log
+ * goes to stderr: warnings always, information without --quiet.  One at a time; release with cli_context_free,
+ * which also takes the signals back. */
 status cli_context(alibi_context **context, alibi_error *error);
 void cli_context_free(alibi_context *context);
 
-/* From now on a second signal does not end the program: for a child that gets the terminal's Ctrl-C and its parent's. */
+/* From now on a second signal does not end the program: for a child that gets the terminal's Ctrl-C and its
+ * parent's. */
 void cli_stay_for_signals(void);
 
 /* Was one of these received since cli_context? */

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "text/tokenizer.h"
 #include "text/tokenizer_fingerprint.h"
 
 enum { VALID_MOST = 1 << 22 };
@@ -22,18 +23,6 @@ status train_data_kind(const train_data_request *request, bool *ids, alibi_error
   for (size_t i = 0; i < request->count; i++)
     *(token_source_recognises(request->paths[i]) ? &data : &text) = request->paths[i];
   return fail(error, ALIBI_INVALID, "expected texts, or data with token ids, found both: %s and %s", text, data);
-}
-
-static status count_bytes(train_data *data, alibi_error *error)
-{
-  status result = memory_new(&data->token_bytes, (size_t)data->vocabulary, sizeof *data->token_bytes,
-                             "the lengths of tokens", error);
-  for (int64_t i = 0; result == ALIBI_OK && i < data->vocabulary; i++) {
-    size_t size;
-    alibi_tokenizer_bytes(data->tokenizer, (uint32_t)i, &size);
-    data->token_bytes[i] = (uint32_t)size;
-  }
-  return result;
 }
 
 /* ---- texts ---- */
@@ -186,7 +175,7 @@ static status open_ids(const train_data_request *request, train_data *data, alib
   if (request->mix) TRY(read_mix(request, data, error));
   TRY(open_valid(request, data, error));
   data->memory_bytes = data->valid_count * sizeof(uint32_t);
-  if (data->tokenizer) TRY(count_bytes(data, error));
+  if (data->tokenizer) TRY(tokenizer_token_bytes(data->tokenizer, &data->token_bytes, error));
 done:
   return result;
 }

@@ -23,8 +23,8 @@ void draft_add(draft *d, const char *format, ...) __attribute__((format(printf, 
 void draft_add_clean(draft *d, const char *s);
 /* The same, with & < > " ' as entities; line breaks are kept. */
 void draft_add_escaped(draft *d, const char *s);
-/* For a script of gnuplot, inside single quotes, where it expands nothing.  A backquote would be harmless there; it
- * goes all the same.  With `marks`, the signs of gnuplot's enhanced text are taken literally. */
+/* For a script of gnuplot, inside single quotes, where it expands nothing.  A backquote would be harmless there;
+ * it goes all the same.  With `marks`, the signs of gnuplot's enhanced text are taken literally. */
 void draft_add_quoted(draft *d, const char *s, size_t size, bool marks);
 /* The text, malloc'd, or NULL where memory ran out; the draft is empty afterwards. */
 char *draft_take(draft *d);

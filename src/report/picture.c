@@ -404,7 +404,8 @@ status results_write_pictures(const study_results *results, const char *director
   path = draft_take(&script);
   if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the pictures");
   gnuplot_outcome svg = gnuplot_draw(path, directory, "curves.svg", false, said, sizeof said);
-  if (svg == GNUPLOT_FAILED) RAISE(error, ALIBI_FAILED, "gnuplot could not draw %s/curves.svg: %s", directory, said);
+  if (svg == GNUPLOT_FAILED)
+    RAISE(error, ALIBI_FAILED, "gnuplot could not draw %s/curves.svg: %s", directory, said);
   if (gnuplot_draw(path, directory, "curves.png", false, said, sizeof said) == GNUPLOT_FAILED)
     gnuplot_draw(path, directory, "curves.png", true, said, sizeof said);
   *made = svg == GNUPLOT_DRAWN;

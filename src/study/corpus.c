@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alibi/tokenizer.h"
 #include "base/memory.h"
 #include "evaluate/cost.h"
 #include "study/schedule.h"
+#include "text/tokenizer.h"
 #include "train/dataset.h"
 
 static int64_t longest_training(const study_plan *plan)
@@ -145,12 +145,7 @@ status study_corpus_open(const char *directory, const study_plan *plan, study_co
   if (vocabulary != plan->entries[0].model.vocabulary)
     RAISE(error, ALIBI_BAD_INPUT, "%s: expected the study's vocabulary of %lld, found %u", path,
           (long long)plan->entries[0].model.vocabulary, vocabulary);
-  TRY(memory_new(&corpus->token_bytes, vocabulary, sizeof *corpus->token_bytes, "the lengths of tokens", error));
-  for (uint32_t i = 0; i < vocabulary; i++) {
-    size_t size;
-    alibi_tokenizer_bytes(tokenizer, i, &size);
-    corpus->token_bytes[i] = (uint32_t)size;
-  }
+  TRY(tokenizer_token_bytes(tokenizer, &corpus->token_bytes, error));
 done:
   alibi_tokenizer_free(tokenizer);
   free(path);

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "text/bpe_model.h"
 #include "tokenizer_registry.inc"
 
@@ -108,4 +109,16 @@ const unsigned char *alibi_tokenizer_bytes(const alibi_tokenizer *tokenizer, uin
   if (!size) size = &ignored;
   *size = 0;
   return tokenizer ? tokenizer->kind->bytes_of(tokenizer->state, token, size) : NULL;
+}
+
+status tokenizer_token_bytes(const alibi_tokenizer *tokenizer, uint32_t **token_bytes, alibi_error *error)
+{
+  uint32_t vocabulary = alibi_tokenizer_vocabulary(tokenizer);
+  status result = memory_new(token_bytes, vocabulary, sizeof **token_bytes, "the lengths of tokens", error);
+  for (uint32_t token = 0; result == ALIBI_OK && token < vocabulary; token++) {
+    size_t size;
+    alibi_tokenizer_bytes(tokenizer, token, &size);
+    (*token_bytes)[token] = (uint32_t)size;
+  }
+  return result;
 }

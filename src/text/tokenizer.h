@@ -28,4 +28,7 @@ struct alibi_tokenizer {
   void *state;
 };
 
+/* [vocabulary] bytes of each token's text, for bits a byte (alibi_evaluate); memory_free it. */
+status tokenizer_token_bytes(const alibi_tokenizer *tokenizer, uint32_t **token_bytes, alibi_error *error);
+
 #endif

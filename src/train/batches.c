@@ -1,6 +1,7 @@
-/* The order of sequences.  A source gets every sequence at which its share, counted up, passes a whole number: after any number
- * of sequences each has been read within one of its due, and how often it was read before follows from a product. Within a
- * source an epoch is a random permutation of its windows, made by a small cipher, so that it needs no memory. */
+/* The order of sequences.  A source gets every sequence at which its share, counted up, passes a whole number:
+ * after any number of sequences each has been read within one of its due, and how often it was read before follows
+ * from a product. Within a source an epoch is a random permutation of its windows, made by a small cipher, so that
+ * it needs no memory. */
 #include "train/batches.h"
 
 #include "base/random.h"
@@ -9,14 +10,17 @@ enum { STREAM_SAMPLES = 0x73616d70, STREAM_CUTS = 0x63757473, STREAM_ORDER = 0x6
 
 static const uint64_t WHOLE = (uint64_t)1 << 32;
 
-static status check_source(const token_source *source, const alibi_train_options *options, size_t length, alibi_error *error)
+static status check_source(const token_source *source, const alibi_train_options *options, size_t length,
+                           alibi_error *error)
 {
   if (source->count < length + 1)
-    return fail(error, ALIBI_INVALID, "%s: expected at least %zu tokens (the training length and one more), found %zu",
-                source->name, length + 1, source->count);
+    return fail(error, ALIBI_INVALID,
+                "%s: expected at least %zu tokens (the training length and one more), found %zu", source->name,
+                length + 1, source->count);
   if (options->documents == ALIBI_DOCUMENTS_APART && !token_source_has_documents(source))
     return fail(error, ALIBI_INVALID,
-                "%s: expected to know where documents begin, since they are to be kept apart, found no such list", source->name);
+                "%s: expected to know where documents begin, since they are to be kept apart, found no such list",
+                source->name);
   return ALIBI_OK;
 }
 
@@ -76,8 +80,8 @@ static uint64_t stream_of(uint64_t kind, size_t phase, size_t source)
   return kind | (uint64_t)phase << 40 | (uint64_t)source << 48;
 }
 
-/* Place of `index` in a random order of 0 .. count-1: a Feistel network (Luby and Rackoff 1988) on the smallest even number of bits
- * that holds them, applied until it falls among them. */
+/* Place of `index` in a random order of 0 .. count-1: a Feistel network (Luby and Rackoff 1988) on the smallest
+ * even number of bits that holds them, applied until it falls among them. */
 static uint64_t permute(uint64_t seed, uint64_t stream, uint64_t epoch, uint64_t index, uint64_t count)
 {
   int half = 1;
@@ -115,7 +119,8 @@ static size_t place(const batches *b, size_t phase, size_t source, size_t length
 }
 
 /* Documents that begin within the sequence begin their own segments, and nothing foretells them. */
-static size_t set_apart(const token_source *source, size_t first, size_t length, uint32_t *targets, pass_segment *segments)
+static size_t set_apart(const token_source *source, size_t first, size_t length, uint32_t *targets,
+                        pass_segment *segments)
 {
   size_t count = 0, from = first;
   while (from < first + length) {
@@ -127,8 +132,8 @@ static size_t set_apart(const token_source *source, size_t first, size_t length,
   return count;
 }
 
-size_t batches_read(const batches *b, size_t phase, size_t length, uint64_t sequence, uint32_t *tokens, uint32_t *targets,
-                    pass_segment *segments)
+size_t batches_read(const batches *b, size_t phase, size_t length, uint64_t sequence, uint32_t *tokens,
+                    uint32_t *targets, pass_segment *segments)
 {
   size_t index = choose_source(b, &sequence);
   const token_source *source = &b->sources[index];

@@ -1,5 +1,6 @@
-/* train/batches.h - which tokens a training sees, and in which order: a pure function of the seed and of where in the training a
- * sequence stands.  Nothing is counted along, so a run that goes on from step k, or on other ranks, sees what it would have seen. */
+/* train/batches.h - which tokens a training sees, and in which order: a pure function of the seed and of where in
+ * the training a sequence stands.  Nothing is counted along, so a run that goes on from step k, or on other ranks,
+ * sees what it would have seen. */
 #ifndef TRAIN_BATCHES_H
 #define TRAIN_BATCHES_H
 
@@ -19,15 +20,15 @@ typedef struct batches {
   alibi_documents documents;
 } batches;
 
-/* shares: how often each source is read, in any unit, above 0; NULL: as often as it has tokens.  ALIBI_INVALID where a source has
- * fewer than `length` + 1 tokens, or no documents where these are to be apart. */
+/* shares: how often each source is read, in any unit, above 0; NULL: as often as it has tokens.  ALIBI_INVALID
+ * where a source has fewer than `length` + 1 tokens, or no documents where these are to be apart. */
 status batches_init(batches *b, const token_source *sources, const double *shares, size_t count,
                     const alibi_train_options *options, size_t length, alibi_error *error);
 
-/* Sequence number `sequence` (from 0) of those with `length` tokens that phase `phase` of the training reads.  tokens, targets
- * [length]; a target is OP_NO_TARGET where the next token is another document's.  segments [as many as there are documents, at
- * most length]: where one begins anew; returns how many. */
-size_t batches_read(const batches *b, size_t phase, size_t length, uint64_t sequence, uint32_t *tokens, uint32_t *targets,
-                    pass_segment *segments);
+/* Sequence number `sequence` (from 0) of those with `length` tokens that phase `phase` of the training reads.
+ * tokens, targets [length]; a target is OP_NO_TARGET where the next token is another document's.  segments [as
+ * many as there are documents, at most length]: where one begins anew; returns how many. */
+size_t batches_read(const batches *b, size_t phase, size_t length, uint64_t sequence, uint32_t *tokens,
+                    uint32_t *targets, pass_segment *segments);
 
 #endif

@@ -1,4 +1,5 @@
-/* Checkpoints.  state.json is written last and names the others by fingerprint; the directory gets its name after that. */
+/* Checkpoints.  state.json is written last and names the others by fingerprint; the directory gets its name after
+ * that. */
 #include "train/checkpoint.h"
 
 #include <inttypes.h>
@@ -39,8 +40,8 @@ static void name_moment(const parameter *p, size_t moment, tensor_name *name)
   snprintf(name->text, sizeof name->text, "%s.%.96s", moment_names[moment], p->name);
 }
 
-/* Both moments of all parameters, laid out as the model's values: of one rank its own; of more, rank 0 collects them, the first
- * where the gradients lie between two steps. */
+/* Both moments of all parameters, laid out as the model's values: of one rank its own; of more, rank 0 collects
+ * them, the first where the gradients lie between two steps. */
 typedef struct whole_moments {
   const float *blocks[MOMENTS]; /* NULL on other ranks than 0 */
   float *collected;             /* the second one */
@@ -75,8 +76,8 @@ static status whole_moments_new(const alibi_trainer *t, status begun, whole_mome
     collecting into = {.block = places[moment]};
     whole->blocks[moment] = alone ? own[moment] : first ? into.block : NULL;
     for (size_t b = 0; b < t->shards.bucket_count && !alone; b++)
-      TRY(comm_collect(t->comm, own[moment] + shards_place(&t->shards, b), shards_own(&t->shards, b).count * sizeof(float),
-                       collect, &into, error));
+      TRY(comm_collect(t->comm, own[moment] + shards_place(&t->shards, b),
+                       shards_own(&t->shards, b).count * sizeof(float), collect, &into, error));
   }
 done:
   return result;
@@ -87,7 +88,8 @@ static void whole_moments_free(whole_moments *whole)
   memory_free(whole->collected);
 }
 
-static status save_moments(const alibi_trainer *t, const whole_moments *whole, const char *path, alibi_error *error)
+static status save_moments(const alibi_trainer *t, const whole_moments *whole, const char *path,
+                           alibi_error *error)
 {
   const parameter_list *list = &t->model->list;
   const float *const *blocks = whole->blocks;
@@ -135,8 +137,8 @@ static status load_moments(alibi_trainer *t, const char *path, alibi_error *erro
       shard_span own = shards_own(&t->shards, b);
       shard_span part = shards_common(own, (shard_span){p->offset, parameter_elements(p)});
       if (part.count == 0) continue;
-      memcpy(blocks[i / list->count] + shards_place(&t->shards, b) + (part.from - own.from), values + (part.from - p->offset),
-             part.count * sizeof(float));
+      memcpy(blocks[i / list->count] + shards_place(&t->shards, b) + (part.from - own.from),
+             values + (part.from - p->offset), part.count * sizeof(float));
     }
   }
 done:
@@ -190,9 +192,11 @@ static status add_fingerprint(json_node *files, const char *directory, const cha
 }
 
 /* Takes over `run`. */
-static status write_state(const alibi_trainer *t, bool tokenizer, json_node *run, const char *directory, alibi_error *error)
+static status write_state(const alibi_trainer *t, bool tokenizer, json_node *run, const char *directory,
+                          alibi_error *error)
 {
-  json_node *root = node_new_object(), *options = node_new_object(), *guard = node_new_object(), *files = node_new_object();
+  json_node *root = node_new_object(), *options = node_new_object(), *guard = node_new_object(),
+            *files = node_new_object();
   char *path = NULL;
   status result;
   node_set_text(root, "format", FORMAT_NAME);
@@ -220,8 +224,8 @@ done:
 
 /* ---- one checkpoint ---- */
 
-static status write_files(const alibi_trainer *t, const whole_moments *whole, const alibi_tokenizer *tokenizer, json_node *run,
-                          const char *folder, alibi_error *error)
+static status write_files(const alibi_trainer *t, const whole_moments *whole, const alibi_tokenizer *tokenizer,
+                          json_node *run, const char *folder, alibi_error *error)
 {
   char *optimiser = NULL, *tokens = NULL;
   status result;
@@ -249,8 +253,8 @@ static status begin_directory(const char *directory, char **beside, alibi_error 
   return result == ALIBI_OK ? directory_make(*beside, error) : result;
 }
 
-status checkpoint_save(const alibi_trainer *t, const alibi_tokenizer *tokenizer, json_node *run, const char *directory,
-                       alibi_error *error)
+status checkpoint_save(const alibi_trainer *t, const alibi_tokenizer *tokenizer, json_node *run,
+                       const char *directory, alibi_error *error)
 {
   bool writes = comm_rank(t->comm) == 0;
   char *beside = NULL;
@@ -278,17 +282,20 @@ static status check_files(const char *directory, const json_node *files, alibi_e
   status result = ALIBI_OK;
   for (size_t i = 0; model_files[i]; i++)
     if (!node_get(files, model_files[i]))
-      RAISE(error, ALIBI_BAD_INPUT, "%s: %s: files: expected a fingerprint of %s, found none", directory, STATE_FILE, model_files[i]);
+      RAISE(error, ALIBI_BAD_INPUT, "%s: %s: files: expected a fingerprint of %s, found none", directory,
+            STATE_FILE, model_files[i]);
   for (size_t i = 0; i < node_count(files); i++) {
     const char *name;
     const char *text = node_text(node_member(files, i, &name), NULL);
     uint64_t expected, found;
     if (!fingerprint_from_text(text, &expected))
-      RAISE(error, ALIBI_BAD_INPUT, "%s: %s: files: %s: expected a fingerprint, found none", directory, STATE_FILE, name);
+      RAISE(error, ALIBI_BAD_INPUT, "%s: %s: files: %s: expected a fingerprint, found none", directory, STATE_FILE,
+            name);
     TRY(join(directory, name, &path, error));
     TRY(fingerprint_of_file(path, &found, error));
     if (found != expected)
-      RAISE(error, ALIBI_BAD_INPUT, "%s: expected the file that was saved, found another or a damaged one (its fingerprint differs)",
+      RAISE(error, ALIBI_BAD_INPUT,
+            "%s: expected the file that was saved, found another or a damaged one (its fingerprint differs)",
             path);
     free(path);
     path = NULL;
@@ -311,7 +318,8 @@ static status read_state(const char *path, checkpoint_about *about, alibi_error 
           node_integer(node_get(root, "version"), 0));
   about->step = node_integer(node_get(root, "step"), -1);
   about->tokens_done = node_integer(node_get(root, "tokens_done"), -1);
-  if (about->step < 0 || about->tokens_done < 0) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a step and tokens_done, found none", path);
+  if (about->step < 0 || about->tokens_done < 0)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected a step and tokens_done, found none", path);
   TRY(model_config_read(node_get(root, "model"), path, &about->config, error));
   alibi_train_options_init(&about->options);
   TRY(node_get_fields(node_get(root, "training"), train_option_fields(), &about->options, path, none, error));
@@ -344,48 +352,60 @@ done:
 static status check_sources(const char *directory, const json_node *saved, const batches *b, alibi_error *error)
 {
   if (node_count(saved) != b->source_count)
-    return fail(error, ALIBI_INVALID, "%s: expected the %zu sources of tokens that it was trained on, found %zu", directory,
-                node_count(saved), b->source_count);
+    return fail(error, ALIBI_INVALID, "%s: expected the %zu sources of tokens that it was trained on, found %zu",
+                directory, node_count(saved), b->source_count);
   for (size_t i = 0; i < b->source_count; i++) {
     const json_node *node = node_at(saved, i);
-    const char *name = node_text(node_get(node, "name"), "?"), *text = node_text(node_get(node, "fingerprint"), NULL);
+    const char *name = node_text(node_get(node, "name"), "?"),
+               *text = node_text(node_get(node, "fingerprint"), NULL);
     uint64_t expected;
     if (!fingerprint_from_text(text, &expected) || expected != b->sources[i].fingerprint)
       return fail(error, ALIBI_INVALID,
-                  "%s: expected the tokens that it was trained on, %.200s with fingerprint %.16s, found other ones in %.200s", directory,
-                  name, text ? text : "none", b->sources[i].name);
+                  "%s: expected the tokens that it was trained on, %.200s with fingerprint %.16s, found other "
+                  "ones in %.200s",
+                  directory, name, text ? text : "none", b->sources[i].name);
     if (node_number(node_get(node, "share"), 0) != b->shares[i])
-      return fail(error, ALIBI_INVALID, "%s: share of %.200s: expected that of the checkpoint, %g, found %g", directory, name,
-                  node_number(node_get(node, "share"), 0), b->shares[i]);
+      return fail(error, ALIBI_INVALID, "%s: share of %.200s: expected that of the checkpoint, %g, found %g",
+                  directory, name, node_number(node_get(node, "share"), 0), b->shares[i]);
   }
   return ALIBI_OK;
 }
 
-status checkpoint_open(alibi_context *context, const char *directory, const token_source *sources, const double *shares,
-                       size_t count, alibi_trainer **trainer, alibi_error *error)
+status checkpoint_trainer(alibi_context *context, const char *directory, const checkpoint_about *about,
+                          const token_source *sources, const double *shares, size_t count, alibi_trainer **trainer,
+                          alibi_error *error)
 {
   static const char *const none[] = {NULL};
-  checkpoint_about about;
   alibi_model *model = NULL;
   alibi_trainer *t = NULL;
   char *optimiser = NULL;
+  status result;
   *trainer = NULL;
-  status result = checkpoint_read(directory, &about, error);
-  if (result != ALIBI_OK) return result;
   TRY(alibi_model_open(context, directory, &model, error));
   TRY(join(directory, OPTIMISER_FILE, &optimiser, error));
-  TRY(trainer_new(context, model, &about.config, &about.options, sources, shares, count, &t, error));
-  TRY(check_sources(directory, node_get(about.root, "sources"), &t->batches, error));
+  TRY(trainer_new(context, model, &about->config, &about->options, sources, shares, count, &t, error));
+  TRY(check_sources(directory, node_get(about->root, "sources"), &t->batches, error));
   TRY(load_moments(t, optimiser, error));
-  TRY(node_get_fields(node_get(about.root, "spike_guard"), guard_table, &t->guard, directory, none, error));
-  t->step = about.step;
-  t->tokens_done = about.tokens_done;
+  TRY(node_get_fields(node_get(about->root, "spike_guard"), guard_table, &t->guard, directory, none, error));
+  t->step = about->step;
+  t->tokens_done = about->tokens_done;
   *trainer = t;
   t = NULL;
 done:
   alibi_trainer_free(t);
   free(optimiser);
   alibi_model_free(model);
+  return result;
+}
+
+status checkpoint_open(alibi_context *context, const char *directory, const token_source *sources,
+                       const double *shares, size_t count, alibi_trainer **trainer, alibi_error *error)
+{
+  checkpoint_about about;
+  *trainer = NULL;
+  status result = checkpoint_read(directory, &about, error);
+  if (result == ALIBI_OK)
+    result = checkpoint_trainer(context, directory, &about, sources, shares, count, trainer, error);
   checkpoint_about_free(&about);
   return result;
 }
@@ -403,15 +423,14 @@ status alibi_trainer_open(alibi_context *context, const char *directory, const u
   status result;
   *trainer = NULL;
   TRY(checkpoint_read(directory, &about, error));
-  result = trainer_own_source(&about.config, tokens, count, &source, error);
-  checkpoint_about_free(&about);
-  if (result != ALIBI_OK) return result;
-  TRY(checkpoint_open(context, directory, source, NULL, 1, trainer, error));
+  TRY(trainer_own_source(&about.config, tokens, count, &source, error));
+  TRY(checkpoint_trainer(context, directory, &about, source, NULL, 1, trainer, error));
   (*trainer)->own = source;
-  return ALIBI_OK;
+  source = NULL;
 done:
   if (source) token_source_close(source);
   memory_free(source);
+  checkpoint_about_free(&about);
   return result;
 }
 
@@ -437,8 +456,8 @@ static bool is_unfinished(const char *name)
   return strncmp(name, "step-", 5) == 0 && point && (strcmp(point, ".new") == 0 || strcmp(point, ".old") == 0);
 }
 
-status checkpoint_newest(const char *folder, void (*damaged)(void *user, const char *sentence), void *user, char **path,
-                         checkpoint_about *about, alibi_error *error)
+status checkpoint_newest(const char *folder, void (*damaged)(void *user, const char *sentence), void *user,
+                         char **path, checkpoint_about *about, alibi_error *error)
 {
   directory_list list = {0};
   status result = ALIBI_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "text/tokenizer.h"
 #include "train/document_feed.h"
 #include "train/document_reader.h"
 
@@ -147,19 +148,6 @@ static status encode(const alibi_tokenizer *tokenizer, const pieces *p, uint32_t
   return ALIBI_OK;
 }
 
-static status count_bytes(dataset *data, alibi_error *error)
-{
-  uint32_t vocabulary = alibi_tokenizer_vocabulary(data->tokenizer);
-  status result =
-      memory_new(&data->token_bytes, vocabulary, sizeof *data->token_bytes, "the lengths of tokens", error);
-  for (uint32_t i = 0; result == ALIBI_OK && i < vocabulary; i++) {
-    size_t size;
-    alibi_tokenizer_bytes(data->tokenizer, i, &size);
-    data->token_bytes[i] = (uint32_t)size;
-  }
-  return result;
-}
-
 status dataset_make(const dataset_request *request, dataset *data, alibi_error *error)
 {
   sources s = {0};
@@ -171,7 +159,7 @@ status dataset_make(const dataset_request *request, dataset *data, alibi_error *
   data->train_document_count = s.train.count;
   TRY(encode(data->tokenizer, &s.train, &data->train, &data->train_count, data->train_documents, error));
   TRY(encode(data->tokenizer, &s.valid, &data->valid, &data->valid_count, NULL, error));
-  TRY(count_bytes(data, error));
+  TRY(tokenizer_token_bytes(data->tokenizer, &data->token_bytes, error));
   data->train_bytes = s.train.bytes;
   data->valid_bytes = s.valid.bytes;
 done:

@@ -10,7 +10,8 @@ enum { STEPS_MOST = 1000000000 };
 
 #define AT(member) offsetof(alibi_train_options, member)
 
-static const char *const schedule_names[] = {"cosine", "constant", "linear", "warmup-stable-decay", "inverse-sqrt", NULL};
+static const char *const schedule_names[] = {"cosine",       "constant", "linear", "warmup-stable-decay",
+                                             "inverse-sqrt", NULL};
 static const char *const order_names[] = {"epochs", "random", "one-batch", NULL};
 static const char *const documents_names[] = {"joined", "apart", NULL};
 
@@ -104,12 +105,13 @@ double train_rate(const alibi_train_options *o, int64_t step)
 static status refuse_schedule(const alibi_train_options *o, const char *found, size_t size, alibi_error *error)
 {
   return fail(error, ALIBI_INVALID,
-              "length_schedule: expected at most %d items LENGTH:STEPS between commas, such as 128:1000, found '%.*s' in '%.64s'",
+              "length_schedule: expected at most %d items LENGTH:STEPS between commas, such as 128:1000, found "
+              "'%.*s' in '%.64s'",
               TRAIN_PHASES - 1, (int)size, found, o->length_schedule);
 }
 
-static status read_phase(const alibi_train_options *o, const char *item, size_t size, int64_t train_length, int64_t *length,
-                         int64_t *steps, alibi_error *error)
+static status read_phase(const alibi_train_options *o, const char *item, size_t size, int64_t train_length,
+                         int64_t *length, int64_t *steps, alibi_error *error)
 {
   char text[ALIBI_NAME_SIZE], *colon; /* a part of what is no longer */
   memcpy(text, item, size);
@@ -121,12 +123,14 @@ static status read_phase(const alibi_train_options *o, const char *item, size_t 
     return refuse_schedule(o, item, size, error);
   if (*length > train_length)
     return fail(error, ALIBI_INVALID,
-                "length_schedule: expected lengths up to the training length of %lld tokens, which follows them, found %lld",
+                "length_schedule: expected lengths up to the training length of %lld tokens, which follows them, "
+                "found %lld",
                 (long long)train_length, (long long)*length);
   return ALIBI_OK;
 }
 
-status train_phases(const alibi_train_options *o, int64_t train_length, train_phase *phases, size_t *count, alibi_error *error)
+status train_phases(const alibi_train_options *o, int64_t train_length, train_phase *phases, size_t *count,
+                    alibi_error *error)
 {
   const char *rest = o->length_schedule[0] ? o->length_schedule : NULL, *item;
   int64_t first = 0;
@@ -156,7 +160,8 @@ status train_check_batch(const alibi_train_options *o, int64_t train_length, ali
     bool last = i + 1 == count;
     if ((size_t)o->batch_tokens % phases[i].length == 0) continue;
     return fail(error, ALIBI_INVALID, "batch_tokens: expected a multiple of the %s of %zu tokens, found %lld",
-                last ? "training length" : "length in length_schedule,", phases[i].length, (long long)o->batch_tokens);
+                last ? "training length" : "length in length_schedule,", phases[i].length,
+                (long long)o->batch_tokens);
   }
   return ALIBI_OK;
 }

@@ -1,5 +1,5 @@
-/* train/train_options.h - the trainer's settings as a table of fields, the checks that need more than one of them, and what they
- * say about a step: its rate and the length of its sequences. */
+/* train/train_options.h - the trainer's settings as a table of fields, the checks that need more than one of them,
+ * and what they say about a step: its rate and the length of its sequences. */
 #ifndef TRAIN_TRAIN_OPTIONS_H
 #define TRAIN_TRAIN_OPTIONS_H
 
@@ -26,12 +26,13 @@ typedef struct train_phase {
 
 enum { TRAIN_PHASES = 8 };
 
-/* length_schedule and the length that follows it.  ALIBI_INVALID where the text is none, or a length is above train_length. */
+/* length_schedule and the length that follows it.  ALIBI_INVALID where the text is none, or a length is above
+ * train_length. */
 status train_phases(const alibi_train_options *options, int64_t train_length, train_phase *phases, size_t *count,
                     alibi_error *error);
 
-/* ALIBI_INVALID where the text of length_schedule is none, or batch_tokens no whole number of sequences of each of its lengths and
- * of `train_length` tokens. */
+/* ALIBI_INVALID where the text of length_schedule is none, or batch_tokens no whole number of sequences of each of
+ * its lengths and of `train_length` tokens. */
 status train_check_batch(const alibi_train_options *options, int64_t train_length, alibi_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* The order of batches: every window once an epoch, sources in their shares, documents apart, nothing that depends on what was read
- * before. */
+/* The order of batches: every window once an epoch, sources in their shares, documents apart, nothing that depends
+ * on what was read before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,8 @@ static batches batches_of(const token_source *sources, const double *shares, siz
   alibi_train_options_init(&options);
   options.order = order;
   options.documents = documents;
-  if (batches_init(&b, sources, shares, count, &options, LENGTH, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  if (batches_init(&b, sources, shares, count, &options, LENGTH, &error) != ALIBI_OK)
+    fail_msg("%s", error.message);
   return b;
 }
 
@@ -56,7 +57,8 @@ static void an_epoch_reads_every_window_once(void **unused)
   (void)unused;
   static const size_t counts[] = {9, 10, 17, 24, 25, 26, 100, 999, 1000};
   for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-    size_t count = counts[c], windows = (count - LENGTH) / LENGTH > 0 ? (count - LENGTH) / LENGTH : 1, orders_differ = 0;
+    size_t count = counts[c], windows = (count - LENGTH) / LENGTH > 0 ? (count - LENGTH) / LENGTH : 1,
+           orders_differ = 0;
     token_source source = source_of(0, count, NULL, 0);
     batches b = batches_of(&source, NULL, 1, ALIBI_ORDER_EPOCHS, ALIBI_DOCUMENTS_JOINED);
     for (uint64_t epoch = 0; epoch < 4; epoch++) {
@@ -65,7 +67,8 @@ static void an_epoch_reads_every_window_once(void **unused)
         uint32_t first = read_first(&b, 0, epoch * windows + i);
         orders_differ += first != read_first(&b, 0, i);
         for (size_t t = 0; t < LENGTH; t++)
-          if (seen[first + t]++) fail_msg("%zu tokens, epoch %d: token %zu comes twice", count, (int)epoch, first + t);
+          if (seen[first + t]++)
+            fail_msg("%zu tokens, epoch %d: token %zu comes twice", count, (int)epoch, first + t);
       }
       size_t covered = 0;
       for (size_t t = 0; t < count; t++) covered += seen[t];
@@ -111,7 +114,8 @@ static void sources_come_in_their_shares(void **unused)
 {
   (void)unused;
   static const double shares[SOURCES] = {1, 5, 0.25};
-  token_source sources[SOURCES] = {source_of(0, 100, NULL, 0), source_of(100, 300, NULL, 0), source_of(400, 600, NULL, 0)};
+  token_source sources[SOURCES] = {source_of(0, 100, NULL, 0), source_of(100, 300, NULL, 0),
+                                   source_of(400, 600, NULL, 0)};
   batches b = batches_of(sources, shares, SOURCES, ALIBI_ORDER_EPOCHS, ALIBI_DOCUMENTS_JOINED);
   size_t read[SOURCES] = {0};
   for (uint64_t i = 0; i < 5000; i++) {
@@ -174,7 +178,8 @@ static void sources_that_cannot_serve_are_refused(void **unused)
   alibi_train_options_init(&options);
   token_source source = source_of(0, LENGTH, NULL, 0);
   assert_int_equal(batches_init(&b, &source, NULL, 1, &options, LENGTH, &error), ALIBI_INVALID);
-  assert_string_equal(error.message, "test: expected at least 9 tokens (the training length and one more), found 8");
+  assert_string_equal(error.message,
+                      "test: expected at least 9 tokens (the training length and one more), found 8");
   options.documents = ALIBI_DOCUMENTS_APART;
   assert_int_equal(batches_init(&b, &source, NULL, 1, &options, 4, &error), ALIBI_INVALID);
   assert_non_null(strstr(error.message, "expected to know where documents begin"));

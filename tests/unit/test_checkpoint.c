@@ -1,5 +1,5 @@
-/* Checkpoints: k steps, stop, resume and the rest are the straight run to the bit; what is damaged is named; the newest whole one is
- * found; what the run was trained on cannot be swapped. */
+/* Checkpoints: k steps, stop, resume and the rest are the straight run to the bit; what is damaged is named; the
+ * newest whole one is found; what the run was trained on cannot be swapped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ static const uint64_t documents[] = {0, 10, 50, 51, 200, 333};
 static token_source source_of(uint32_t *ids)
 {
   token_source source;
-  if (token_source_of_ids("corpus", ids, CORPUS, documents, sizeof documents / sizeof documents[0], &source, &error) != ALIBI_OK)
+  if (token_source_of_ids("corpus", ids, CORPUS, documents, sizeof documents / sizeof documents[0], &source,
+                          &error) != ALIBI_OK)
     fail_msg("%s", error.message);
   return source;
 }
@@ -138,12 +139,14 @@ static void a_resumed_run_is_the_straight_one(void **unused)
         run(part, stop, resumed);
         if (checkpoint_save(part, NULL, NULL, folder, &error) != ALIBI_OK) fail_msg("%s", error.message);
         alibi_trainer_free(part);
-        if (checkpoint_open(context, folder, &source, NULL, 1, &part, &error) != ALIBI_OK) fail_msg("%s", error.message);
+        if (checkpoint_open(context, folder, &source, NULL, 1, &part, &error) != ALIBI_OK)
+          fail_msg("%s", error.message);
         assert_int_equal(part->step, stop);
       }
       run(part, STEPS, resumed);
       expect_same(variants[v].what, whole, part);
-      if (memcmp(straight, resumed, sizeof straight) != 0) fail_msg("%s: other reports after step %d", variants[v].what, (int)k);
+      if (memcmp(straight, resumed, sizeof straight) != 0)
+        fail_msg("%s: other reports after step %d", variants[v].what, (int)k);
       alibi_trainer_free(part);
     }
     alibi_trainer_free(whole);
@@ -210,7 +213,8 @@ static void every_damage_is_found_and_named(void **unused)
       else damage(path, kind == 0 ? 3 : kind == 1 ? -5 : 100, kind == 2);
       status result = checkpoint_open(context, folder, &source, NULL, 1, &opened, &error);
       if (result != ALIBI_BAD_INPUT || !strstr(error.message, names[i]))
-        fail_msg("%s, damage %d: expected bad input with its name, found status %d: %s", names[i], kind, (int)result, error.message);
+        fail_msg("%s, damage %d: expected bad input with its name, found status %d: %s", names[i], kind,
+                 (int)result, error.message);
       assert_null(opened);
       free(path);
     }
@@ -299,7 +303,8 @@ static void the_newest_whole_one_is_found(void **unused)
   run(trainer, 6, reports);
   json_node *note = node_new_object();
   node_set_text(note, "note", "hello");
-  assert_int_equal(checkpoint_save(trainer, NULL, note, newest, &error), ALIBI_OK); /* takes the damaged one's place */
+  assert_int_equal(checkpoint_save(trainer, NULL, note, newest, &error),
+                   ALIBI_OK); /* takes the damaged one's place */
   expect_newest(folder, 6);
   assert_int_equal(checkpoint_prune(folder, 2, &error), ALIBI_OK);
   directory_list list;

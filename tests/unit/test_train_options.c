@@ -33,12 +33,24 @@ static void rates_follow_their_formulas(void **unused)
     int64_t step;
     double rate;
   } rows[] = {
-      {ALIBI_SCHEDULE_COSINE, 0, 0.2},         {ALIBI_SCHEDULE_COSINE, 10, 2},   {ALIBI_SCHEDULE_COSINE, 55, 1.1},
-      {ALIBI_SCHEDULE_COSINE, 100, 0.2},       {ALIBI_SCHEDULE_COSINE, 999, 0.2}, {ALIBI_SCHEDULE_CONSTANT, 4, 1},
-      {ALIBI_SCHEDULE_CONSTANT, 10, 2},        {ALIBI_SCHEDULE_CONSTANT, 100, 2}, {ALIBI_SCHEDULE_LINEAR, 10, 2},
-      {ALIBI_SCHEDULE_LINEAR, 55, 1.1},        {ALIBI_SCHEDULE_LINEAR, 100, 0.2}, {ALIBI_SCHEDULE_LINEAR, 500, 0.2},
-      {ALIBI_SCHEDULE_WSD, 9, 2},              {ALIBI_SCHEDULE_WSD, 80, 2},       {ALIBI_SCHEDULE_WSD, 90, 1.1},
-      {ALIBI_SCHEDULE_WSD, 100, 0.2},          {ALIBI_SCHEDULE_INVERSE_SQRT, 9, 2}, {ALIBI_SCHEDULE_INVERSE_SQRT, 39, 1},
+      {ALIBI_SCHEDULE_COSINE, 0, 0.2},
+      {ALIBI_SCHEDULE_COSINE, 10, 2},
+      {ALIBI_SCHEDULE_COSINE, 55, 1.1},
+      {ALIBI_SCHEDULE_COSINE, 100, 0.2},
+      {ALIBI_SCHEDULE_COSINE, 999, 0.2},
+      {ALIBI_SCHEDULE_CONSTANT, 4, 1},
+      {ALIBI_SCHEDULE_CONSTANT, 10, 2},
+      {ALIBI_SCHEDULE_CONSTANT, 100, 2},
+      {ALIBI_SCHEDULE_LINEAR, 10, 2},
+      {ALIBI_SCHEDULE_LINEAR, 55, 1.1},
+      {ALIBI_SCHEDULE_LINEAR, 100, 0.2},
+      {ALIBI_SCHEDULE_LINEAR, 500, 0.2},
+      {ALIBI_SCHEDULE_WSD, 9, 2},
+      {ALIBI_SCHEDULE_WSD, 80, 2},
+      {ALIBI_SCHEDULE_WSD, 90, 1.1},
+      {ALIBI_SCHEDULE_WSD, 100, 0.2},
+      {ALIBI_SCHEDULE_INVERSE_SQRT, 9, 2},
+      {ALIBI_SCHEDULE_INVERSE_SQRT, 39, 1},
       {ALIBI_SCHEDULE_INVERSE_SQRT, 89, 2.0 / 3},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -46,14 +58,16 @@ static void rates_follow_their_formulas(void **unused)
     o.decay_steps = 20;
     double found = train_rate(&o, rows[i].step);
     if (fabs(found - rows[i].rate) > 1e-12)
-      fail_msg("schedule %d, step %d: expected %.12g, found %.12g", (int)rows[i].schedule, (int)rows[i].step, rows[i].rate, found);
+      fail_msg("schedule %d, step %d: expected %.12g, found %.12g", (int)rows[i].schedule, (int)rows[i].step,
+               rows[i].rate, found);
   }
   for (int schedule = ALIBI_SCHEDULE_COSINE; schedule <= ALIBI_SCHEDULE_INVERSE_SQRT; schedule++)
     for (int64_t steps = 1; steps < 4; steps++) { /* short ones have no holes */
       alibi_train_options o = options_of((alibi_schedule)schedule, steps, 0);
       for (int64_t step = 0; step < steps + 2; step++) {
         double found = train_rate(&o, step);
-        if (!(found > 0 && found <= 2)) fail_msg("schedule %d, %d steps, step %d: found %g", schedule, (int)steps, (int)step, found);
+        if (!(found > 0 && found <= 2))
+          fail_msg("schedule %d, %d steps, step %d: found %g", schedule, (int)steps, (int)step, found);
       }
     }
 }
@@ -94,15 +108,27 @@ static void lengths_follow_their_schedule(void **unused)
   assert_int_equal(train_check_batch(&o, 512, &error), ALIBI_OK);
   strcpy(o.length_schedule, "192:1");
   assert_int_equal(train_check_batch(&o, 512, &error), ALIBI_INVALID);
-  assert_string_equal(error.message,
-                      "batch_tokens: expected a multiple of the length in length_schedule, of 192 tokens, found 1024");
+  assert_string_equal(
+      error.message,
+      "batch_tokens: expected a multiple of the length in length_schedule, of 192 tokens, found 1024");
 }
 
 static void texts_that_are_no_schedule_are_refused(void **unused)
 {
   (void)unused;
-  static const char *const wrong[] = {",",     "128",        "128:",      ":5",  "128:0",  "0:5",     "-1:5", "128:5,",
-                                      "a:b",   "128:5:6",    "1.5:5",     "128:2000000000", "1:1,1:1,1:1,1:1,1:1,1:1,1:1,1:1"};
+  static const char *const wrong[] = {",",
+                                      "128",
+                                      "128:",
+                                      ":5",
+                                      "128:0",
+                                      "0:5",
+                                      "-1:5",
+                                      "128:5,",
+                                      "a:b",
+                                      "128:5:6",
+                                      "1.5:5",
+                                      "128:2000000000",
+                                      "1:1,1:1,1:1,1:1,1:1,1:1,1:1,1:1"};
   train_phase phases[TRAIN_PHASES];
   size_t count;
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
