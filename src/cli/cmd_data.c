@@ -328,7 +328,7 @@ static status data_run(command_line *line, alibi_error *error)
 
 const command command_data = {
     .name = "data",
-    .summary = "Turns texts into shards of token ids, which train maps instead of reading texts.",
+    .summary = "Turn texts into shards of token ids, which train maps instead of reading texts.",
     .operands = "build TEXT|DIR... | show DIR|FILE | check DIR|FILE",
     .details = "build: files and folders to shards in --out. A plain text is one document; a file of JSON lines "
                "(.jsonl, .jsonlines, "

@@ -10,7 +10,7 @@
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "cli/terminal.h"
-#include "file/event_file.h"
+#include "file/training_scalars.h"
 #include "report/training_chart.h"
 
 enum { MOST_RUNS = 64 };
@@ -116,15 +116,10 @@ static status write_json(const training_chart *trainings, alibi_error *error)
 static status add_evaluations(event_file *file, const logged_run *run, size_t *next, int64_t until, double time,
                               alibi_error *error)
 {
+  const training_log *log = &run->log;
   status result = ALIBI_OK;
-  for (; result == ALIBI_OK && *next < run->log.evaluation_count && run->log.evaluations[*next].step <= until;
-       (*next)++) {
-    const training_evaluation *one = &run->log.evaluations[*next];
-    char tag[64];
-    snprintf(tag, sizeof tag, "evaluation/%lld", (long long)one->length);
-    const event_scalar scalar = {tag, one->loss};
-    result = event_file_add(file, one->step, time, &scalar, 1, error);
-  }
+  for (; result == ALIBI_OK && *next < log->evaluation_count && log->evaluations[*next].step <= until; ++*next)
+    result = training_scalars_evaluations(file, &log->evaluations[*next], 1, time, error);
   return result;
 }
 
@@ -145,12 +140,7 @@ static status write_events(const logged_run *run, double now, alibi_error *error
   for (size_t k = 0; k < log->step_count; k++) {
     const training_step *step = &log->steps[k];
     double time = start + run->elapsed[k];
-    const event_scalar scalars[] = {{"training/loss", step->loss},
-                                    {"training/gradient_norm", step->gradient_norm},
-                                    {"training/learning_rate", step->learning_rate},
-                                    {"speed/tokens_per_second", step->tokens_per_second},
-                                    {"speed/share_of_peak", step->share_of_peak}};
-    TRY(event_file_add(&file, step->step, time, scalars, sizeof scalars / sizeof scalars[0], error));
+    TRY(training_scalars_step(&file, step, time, error));
     TRY(add_evaluations(&file, run, &next, step->step, time, error));
   }
   TRY(add_evaluations(&file, run, &next, INT64_MAX, now, error));
@@ -209,7 +199,7 @@ done:
 
 const command command_plot = {
     .name = "plot",
-    .summary = "draw the logs of trainings: loss, learning rate, gradient norm, tokens/s",
+    .summary = "Draw the logs of trainings: loss, learning rate, gradient norm, tokens/s.",
     .operands = "RUN...",
     .details =
         "RUN is a directory that `alibi train` writes, or a log.jsonl, also while the training runs. Several "

@@ -312,7 +312,7 @@ static status positions_run(command_line *line, alibi_error *error)
 
 const command command_positions = {
     .name = "positions",
-    .summary = "list the position methods, or describe one",
+    .summary = "List the position methods, or describe one.",
     .operands = "[NAME]",
     .details = "Without NAME: all of them. With NAME: its formula, its source, what it learns and costs, its "
                "settings, and how it can be extended, each with its settings.",

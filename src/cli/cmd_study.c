@@ -220,7 +220,7 @@ done:
 
 const command command_study = {
     .name = "study",
-    .summary = "train position methods short, test them long, and report (the main job)",
+    .summary = "Train position methods short, test them long, and report (the main job).",
     .operands = "TEXT...",
     .details =
         "Trains a small model for every position method on the same batches of your text, at a short length, and "

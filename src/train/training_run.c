@@ -15,7 +15,7 @@
 #include "base/directory.h"
 #include "base/memory.h"
 #include "base/system.h"
-#include "file/event_file.h"
+#include "file/training_scalars.h"
 
 enum { SAMPLE_BYTES = 1200 };
 
@@ -114,12 +114,16 @@ static void log_event(running *r, const char *name, const char *text)
   heed_log(r, result, &why);
 }
 
-static void add_events(running *r, const event_scalar *list, size_t count)
+static bool has_events(const running *r)
 {
-  alibi_error why = {0};
-  if (!r->leads || !r->task->settings.events || r->events_failed) return;
-  if (event_file_add(&r->events, r->trainer->step, (double)time(NULL), list, count, &why) == ALIBI_OK) return;
-  warn(r, why.message);
+  return r->leads && r->task->settings.events && !r->events_failed;
+}
+
+/* What follows half a frame would not be read: after a failure there are no more. */
+static void heed_events(running *r, status result, const alibi_error *why)
+{
+  if (result == ALIBI_OK) return;
+  warn(r, why->message);
   r->events_failed = true;
   event_file_end(&r->events);
 }
@@ -127,15 +131,20 @@ static void add_events(running *r, const event_scalar *list, size_t count)
 static void log_step(running *r, const training_step *step)
 {
   alibi_error why = {0};
-  const event_scalar list[] = {{"training/loss", step->loss},
-                               {"training/gradient_norm", step->gradient_norm},
-                               {"training/learning_rate", step->learning_rate},
-                               {"speed/tokens_per_second", step->tokens_per_second},
-                               {"speed/share_of_peak", step->share_of_peak}};
   if (!r->leads) return;
   status result = training_log_step(&r->log, step, &why);
   heed_log(r, result, &why);
-  add_events(r, list, sizeof list / sizeof list[0]);
+  if (has_events(r)) heed_events(r, training_scalars_step(&r->events, step, (double)time(NULL), &why), &why);
+}
+
+static void log_evaluations(running *r, const training_evaluation *list, size_t count)
+{
+  alibi_error why = {0};
+  if (!r->leads) return;
+  status result = training_log_evaluation(&r->log, r->trainer->step, list, count, &why);
+  heed_log(r, result, &why);
+  if (has_events(r))
+    heed_events(r, training_scalars_evaluations(&r->events, list, count, (double)time(NULL), &why), &why);
 }
 
 /* ---- steps ---- */
@@ -222,7 +231,7 @@ static void heed_patience(running *r, double loss)
 {
   run_state *s = r->state;
   if (r->task->settings.patience == 0) return;
-  if (s->best_step == 0 || loss < s->best_loss) {
+  if (isfinite(loss) && (s->best_step == 0 || loss < s->best_loss)) { /* no number is better than none */
     if (r->leads) save_best(r);
     s->best_step = r->trainer->step;
     s->best_loss = loss;
@@ -280,19 +289,10 @@ static status evaluate(running *r, alibi_error *error)
 {
   const run_task *task = r->task;
   training_evaluation list[RUN_LENGTHS] = {{0}};
-  event_scalar scalars[RUN_LENGTHS];
-  char tags[RUN_LENGTHS][48];
   status result = comm_agree(r->comm, r->leads ? evaluate_lengths(r, list, error) : ALIBI_OK, error);
   if (result == ALIBI_OK) result = comm_broadcast(r->comm, list, sizeof list, 0, error);
   if (result != ALIBI_OK) return result;
-  for (size_t i = 0; i < task->length_count; i++) {
-    snprintf(tags[i], sizeof tags[i], "evaluation/%" PRId64, task->lengths[i]);
-    scalars[i] = (event_scalar){tags[i], list[i].loss};
-  }
-  alibi_error why = {0};
-  if (r->leads)
-    heed_log(r, training_log_evaluation(&r->log, r->trainer->step, list, task->length_count, &why), &why);
-  add_events(r, scalars, task->length_count);
+  log_evaluations(r, list, task->length_count);
   say_evaluation(r, list);
   heed_patience(r, list[0].loss);
   r->state->evaluated = r->trainer->step;
