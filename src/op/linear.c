@@ -1,95 +1,180 @@
 /* The linear operation y = x W^T + b and its gradients, on the packed matrix product.
- * Work items are fixed blocks of rows and of columns; since an output element is one chain over the inner index, the
- * cut changes no bits. */
+ * Work items are blocks of rows and of columns; since an output element is one chain over the inner index, the cut
+ * changes no bits.  An operand that is not packed already is packed by each item for itself, one slab after the other in
+ * memory of its worker: what is packed is used at once, out of the second-level cache. */
 #include "base/memory.h"
 #include "op/op.h"
 #include "op/team.h"
 
-enum { ROW_BLOCK = 192, COLUMN_BLOCK = 256 }; /* rows: whole register tiles of 6 and of 8 */
+/* Of operands that are packed: 192 rows are whole register tiles of 6 and of 8. */
+enum { ROW_BLOCK = 192, COLUMN_BLOCK = 256 };
+
+/* Of slabs, the best of a search over the products of models of 1, 14 and 124 million parameters.  A strip of rows of A
+ * (STRIP floats) meets one panel after the other.  Where A is turned, a block of it is copied for each slab
+ * (kernel/matmul.c), so slabs there are wide. */
+enum { SLAB_DEPTH = 768, SLAB_COLUMNS = 256, TURNED_DEPTH = 384, TURNED_COLUMNS = 384, STRIP = 144 << 10 };
+enum { SLAB_ROWS = 2048, LEAST_ROWS = 192, ITEMS_A_THREAD = 3 };
+enum { TILE_UNIT = 24, DEPTH_UNIT = 16 }; /* whole register tiles; whole cache lines */
 
 /* What a number costs in multiply-adds of a full register tile: to fetch a weight (decoding one text, 6 blocks of 512 channels,
  * takes 0.17 ns a weight, many rows 0.018 ns a multiply-add), and to move a number to another place. */
 enum { FETCH = 8, MOVE = 16 };
 
-size_t op_panel_floats(const alibi_context *context, size_t inner, size_t columns)
-{
-  return size_mul(inner, size_round_up(columns, context->kernel->tile_columns));
-}
+/* C [rows, columns] (+)= A [rows, inner] B [inner, columns], or where bias is given bias + A B. */
+typedef struct product_shape {
+  size_t rows, columns, inner;
+  const float *a;
+  size_t row_stride, inner_stride;
+  const float *bias;
+  float *c;
+  size_t c_stride;
+  bool accumulate;
+} product_shape;
+
+typedef struct right_operand {
+  const float *data;
+  size_t inner_stride, column_stride;
+} right_operand;
 
 static size_t larger(size_t a, size_t b)
 {
   return a > b ? a : b;
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+  return a < b ? a : b;
+}
+
+static size_t count_blocks(size_t n, size_t block)
+{
+  return (n + block - 1) / block;
+}
+
+size_t op_panel_floats(const alibi_context *context, size_t inner, size_t columns)
+{
+  return size_mul(inner, size_round_up(columns, context->kernel->tile_columns));
+}
+
+/* Pieces of about equal size, whole multiples of `unit`, as few as have about `most` at most. */
+static size_t piece_of(size_t n, size_t most, size_t unit)
+{
+  size_t pieces = (n + most - 1) / most;
+  return pieces > 1 ? size_round_up((n + pieces - 1) / pieces, unit) : larger(n, 1);
+}
+
+static size_t slab_depth(size_t inner, bool turned)
+{
+  return piece_of(inner, turned ? TURNED_DEPTH : SLAB_DEPTH, DEPTH_UNIT);
+}
+
+static size_t slab_columns(const alibi_context *context, size_t columns, bool turned)
+{
+  return piece_of(columns, turned ? TURNED_COLUMNS : SLAB_COLUMNS, context->kernel->tile_columns);
+}
+
+static size_t slab_floats(const alibi_context *context, size_t columns, size_t inner, bool turned)
+{
+  return op_panel_floats(context, slab_depth(inner, turned), slab_columns(context, columns, turned));
+}
+
 size_t op_linear_panel_floats(const alibi_context *context, size_t rows, size_t out, size_t in)
 {
-  size_t forward = op_panel_floats(context, in, out), to_x = op_panel_floats(context, out, in);
-  return larger(larger(forward, to_x), op_panel_floats(context, rows, in));
-}
-
-/* B [inner, columns] into panels, a block of columns per item. */
-static void pack(alibi_context *context, size_t inner, size_t columns, const float *b, size_t inner_stride,
-                 size_t column_stride, float *panels)
-{
-  const kernel_table *k = context->kernel;
-  size_t items = (columns + COLUMN_BLOCK - 1) / COLUMN_BLOCK;
-  OP_FOR_ITEMS(context, static, items, (double)inner * (double)columns * MOVE, {
-    size_t start = item * COLUMN_BLOCK;
-    size_t width = columns - start < COLUMN_BLOCK ? columns - start : COLUMN_BLOCK;
-    k->pack(inner, width, b + start * column_stride, inner_stride, column_stride, panels + start * inner);
-  });
-}
-
-/* C (+)= A B, bias first where there is one. */
-static void product(alibi_context *context, size_t rows, size_t columns, size_t inner, const float *a,
-                    size_t row_stride, size_t inner_stride, const float *panels, const float *bias, float *c,
-                    size_t c_stride, bool accumulate)
-{
-  const kernel_table *k = context->kernel;
-  size_t row_items = (rows + ROW_BLOCK - 1) / ROW_BLOCK, column_items = (columns + COLUMN_BLOCK - 1) / COLUMN_BLOCK;
-  size_t items = row_items * column_items;
-  OP_FOR_ITEMS(context, dynamic, items, (double)(rows + FETCH) * (double)columns * (double)inner, {
-    size_t r0 = item / column_items * ROW_BLOCK, c0 = item % column_items * COLUMN_BLOCK;
-    size_t height = rows - r0 < ROW_BLOCK ? rows - r0 : ROW_BLOCK;
-    size_t width = columns - c0 < COLUMN_BLOCK ? columns - c0 : COLUMN_BLOCK;
-    float *out = c + r0 * c_stride + c0;
-    for (size_t r = 0; bias && r < height; r++) {
-      float *row = out + r * c_stride;
-      if (accumulate)
-        k->add(width, bias + c0, row);
-      else
-        for (size_t i = 0; i < width; i++) row[i] = bias[c0 + i];
-    }
-    k->matmul(height, width, inner, a + r0 * row_stride, row_stride, inner_stride, panels + c0 * inner, out, c_stride,
-              accumulate || bias);
-  });
+  size_t forward = slab_floats(context, out, in, false), to_x = slab_floats(context, in, out, false);
+  return size_mul((size_t)context->threads, larger(larger(forward, to_x), slab_floats(context, in, rows, true)));
 }
 
 void op_pack_weight(alibi_context *context, const matrix *w, float *packed)
 {
-  pack(context, w->columns, w->rows, w->data, 1, w->stride, packed);
+  const kernel_table *k = context->kernel;
+  const float *data = w->data;
+  size_t items = count_blocks(w->rows, COLUMN_BLOCK);
+  OP_FOR_ITEMS(context, static, items, (double)w->rows * (double)w->columns * MOVE, {
+    size_t start = item * COLUMN_BLOCK, width = smaller(w->rows - start, COLUMN_BLOCK);
+    k->pack(w->columns, width, data + start * w->stride, 1, w->stride, packed + start * w->columns);
+  });
+}
+
+static void start_with_bias(const kernel_table *k, const product_shape *p, size_t r0, size_t c0, size_t height,
+                            size_t width)
+{
+  for (size_t r = 0; p->bias && r < height; r++) {
+    float *row = p->c + (r0 + r) * p->c_stride + c0;
+    if (p->accumulate)
+      k->add(width, p->bias + c0, row);
+    else
+      for (size_t i = 0; i < width; i++) row[i] = p->bias[c0 + i];
+  }
+}
+
+static void packed_product(alibi_context *context, const product_shape *p, const float *panels)
+{
+  const kernel_table *k = context->kernel;
+  size_t row_items = count_blocks(p->rows, ROW_BLOCK), column_items = count_blocks(p->columns, COLUMN_BLOCK);
+  double operations = (double)(p->rows + FETCH) * (double)p->columns * (double)p->inner;
+  OP_FOR_ITEMS(context, dynamic, row_items * column_items, operations, {
+    size_t r0 = item / column_items * ROW_BLOCK, c0 = item % column_items * COLUMN_BLOCK;
+    size_t height = smaller(p->rows - r0, ROW_BLOCK), width = smaller(p->columns - c0, COLUMN_BLOCK);
+    start_with_bias(k, p, r0, c0, height, width);
+    k->matmul(height, width, p->inner, p->a + r0 * p->row_stride, p->row_stride, p->inner_stride, panels + c0 * p->inner,
+              p->c + r0 * p->c_stride + c0, p->c_stride, p->accumulate || p->bias);
+  });
+}
+
+/* Rows of an item: fewer where there would not be work for all threads, but each item packs its slabs. */
+static size_t item_rows(const alibi_context *context, size_t rows, size_t column_items)
+{
+  size_t most = SLAB_ROWS, wanted = context->threads > 1 ? ITEMS_A_THREAD * (size_t)context->threads : 1;
+  while (most > LEAST_ROWS && (rows + most - 1) / most * column_items < wanted) most /= 2;
+  return piece_of(rows, most, TILE_UNIT);
+}
+
+/* turned: A's rows lie side by side, its inner indices a stride apart. */
+static void slab_product(alibi_context *context, const op_workspace *work, const product_shape *p, bool turned,
+                         right_operand b)
+{
+  const kernel_table *k = context->kernel;
+  size_t depth = slab_depth(p->inner, turned), columns = slab_columns(context, p->columns, turned);
+  size_t slab_size = slab_floats(context, p->columns, p->inner, turned);
+  size_t column_items = count_blocks(p->columns, columns), rows = item_rows(context, p->rows, column_items);
+  size_t row_items = count_blocks(p->rows, rows), strip = turned ? rows : larger(STRIP / depth / TILE_UNIT, 1) * TILE_UNIT;
+  double operations = (double)(p->rows + MOVE) * (double)p->columns * (double)p->inner;
+  OP_FOR_ITEMS(context, dynamic, row_items * column_items, operations, {
+    size_t r0 = item % row_items * rows, c0 = item / row_items * columns, i0 = 0;
+    size_t last = smaller(r0 + rows, p->rows), width = smaller(p->columns - c0, columns);
+    float *slab = work->panels + worker * slab_size;
+    start_with_bias(k, p, r0, c0, last - r0, width);
+    do { /* also once for inner == 0, which writes zeros */
+      size_t deep = smaller(p->inner - i0, depth);
+      k->pack(deep, width, b.data + i0 * b.inner_stride + c0 * b.column_stride, b.inner_stride, b.column_stride, slab);
+      for (size_t r = r0; r < last; r += strip)
+        k->matmul(smaller(last - r, strip), width, deep, p->a + r * p->row_stride + i0 * p->inner_stride, p->row_stride,
+                  p->inner_stride, slab, p->c + r * p->c_stride + c0, p->c_stride, p->accumulate || p->bias || i0 > 0);
+      i0 += deep;
+    } while (i0 < p->inner);
+  });
 }
 
 void op_linear_forward(alibi_context *context, const op_workspace *work, size_t rows, const float *x,
                        size_t x_stride, const matrix *w, const float *bias, float *y, size_t y_stride,
                        bool accumulate)
 {
-  const float *panels = w->packed;
-  if (!panels) {
-    op_pack_weight(context, w, work->panels);
-    panels = work->panels;
-  }
-  product(context, rows, w->rows, w->columns, x, x_stride, 1, panels, bias, y, y_stride, accumulate);
+  product_shape p = {.rows = rows, .columns = w->rows, .inner = w->columns, .a = x, .row_stride = x_stride,
+                     .inner_stride = 1, .bias = bias, .c = y, .c_stride = y_stride, .accumulate = accumulate};
+  if (w->packed)
+    packed_product(context, &p, w->packed);
+  else
+    slab_product(context, work, &p, false, (right_operand){w->data, 1, w->stride});
 }
 
 static void add_column_sums(alibi_context *context, size_t rows, size_t columns, const float *dy, size_t stride,
                             float *sums)
 {
   const kernel_table *k = context->kernel;
-  size_t items = (columns + COLUMN_BLOCK - 1) / COLUMN_BLOCK;
+  size_t items = count_blocks(columns, COLUMN_BLOCK);
   norm_shape s = {.rows = rows, .columns = columns, .in_stride = stride, .out_stride = stride};
   OP_FOR_ITEMS(context, static, items, (double)rows * (double)columns * MOVE, {
-    size_t from = item * COLUMN_BLOCK, to = columns - from < COLUMN_BLOCK ? columns : from + COLUMN_BLOCK;
+    size_t from = item * COLUMN_BLOCK, to = smaller(columns, from + COLUMN_BLOCK);
     k->norm_backward_gain(&s, from, to, NULL, NULL, NULL, dy, NULL, sums);
   });
 }
@@ -99,12 +184,14 @@ void op_linear_backward(alibi_context *context, const op_workspace *work, size_t
                         size_t dx_stride, float *dw, float *dbias)
 {
   if (dx) {
-    pack(context, w->rows, w->columns, w->data, w->stride, 1, work->panels);
-    product(context, rows, w->columns, w->rows, dy, dy_stride, 1, work->panels, NULL, dx, dx_stride, false);
+    product_shape p = {.rows = rows, .columns = w->columns, .inner = w->rows, .a = dy, .row_stride = dy_stride,
+                       .inner_stride = 1, .c = dx, .c_stride = dx_stride};
+    slab_product(context, work, &p, false, (right_operand){w->data, w->stride, 1});
   }
   if (dw) {
-    pack(context, rows, w->columns, x, x_stride, 1, work->panels);
-    product(context, w->rows, w->columns, rows, dy, 1, dy_stride, work->panels, NULL, dw, w->columns, true);
+    product_shape p = {.rows = w->rows, .columns = w->columns, .inner = rows, .a = dy, .row_stride = 1,
+                       .inner_stride = dy_stride, .c = dw, .c_stride = w->columns, .accumulate = true};
+    slab_product(context, work, &p, true, (right_operand){x, x_stride, 1});
   }
   if (dbias) add_column_sums(context, rows, w->rows, dy, dy_stride, dbias);
 }

@@ -252,7 +252,7 @@ enum { ROWS = 401, IN = 300, OUT = 531, X_STRIDE = IN + 3, Y_STRIDE = OUT + 5 };
 static void linear_forward(alibi_context *context, results *r)
 {
   size_t panel_floats = op_panel_floats(context, IN, OUT), y_floats = ROWS * Y_STRIDE;
-  op_workspace work = workspace(panel_floats);
+  op_workspace work = workspace(op_linear_panel_floats(context, ROWS, OUT, IN));
   float *x = numbers(ROWS * X_STRIDE, 1), *w = numbers(OUT * IN, 2), *bias = numbers(OUT, 3);
   float *y = numbers(y_floats, 4), *added = numbers(y_floats, 4), *packed = floats(panel_floats);
   float *y_packed = numbers(y_floats, 4), *whole = numbers(y_floats, 4);
@@ -285,7 +285,8 @@ static void linear_backward(alibi_context *context, results *r)
   result(r, dw, OUT * IN);
   result(r, dbias, OUT);
 
-  float *panels = floats(op_linear_panel_floats(context, ROWS, OUT, IN));
+  size_t to_x = op_panel_floats(context, OUT, IN), to_w = op_panel_floats(context, ROWS, IN);
+  float *panels = floats(to_x > to_w ? to_x : to_w);
   norm_shape s = {.rows = ROWS, .columns = OUT, .in_stride = Y_STRIDE, .out_stride = Y_STRIDE};
   real->pack(OUT, IN, w, IN, 1, panels);
   real->matmul(ROWS, IN, OUT, dy, Y_STRIDE, 1, panels, whole_dx, X_STRIDE, false);
