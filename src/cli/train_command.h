@@ -5,7 +5,7 @@
 
 #include "alibi/evaluate.h"
 #include "cli/command.h"
-#include "cli/train_data.h"
+#include "train/train_data.h"
 #include "train/training_run.h"
 
 typedef struct training {

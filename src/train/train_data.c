@@ -1,6 +1,6 @@
 /* Texts and files of ids as sources of tokens.  Held-out tokens are in memory, since evaluations read them as one
  * array; of ids in files no more than VALID_MOST. */
-#include "cli/train_data.h"
+#include "train/train_data.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* cli/train_data.h - what `alibi train` reads: texts, which become ids now, or ids that lie in files, from `alibi
- * data build` or another program. */
-#ifndef CLI_TRAIN_DATA_H
-#define CLI_TRAIN_DATA_H
+/* train/train_data.h - what `alibi train` reads: texts, which become ids now, or ids that lie in files, from
+ * `alibi data build` or another program. */
+#ifndef TRAIN_TRAIN_DATA_H
+#define TRAIN_TRAIN_DATA_H
 
 #include "train/dataset.h"
 #include "train/token_source.h"
@@ -35,6 +35,9 @@ typedef struct train_data {
 /* Are these ids in files?  ALIBI_INVALID where some are and some are texts. */
 status train_data_kind(const train_data_request *request, bool *ids, alibi_error *error);
 
+/* Reads and encodes, or maps and checks, all of it.  ALIBI_BAD_INPUT names the file that is damaged, empty, of
+ * another tokenizer or beyond the vocabulary; ALIBI_INVALID the setting that does not fit.  What the request
+ * points to is not needed after that. */
 status train_data_open(const train_data_request *request, train_data *data, alibi_error *error);
 void train_data_close(train_data *data);
 
