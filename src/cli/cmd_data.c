@@ -11,7 +11,6 @@
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "file/json.h"
-#include "file/token_file.h"
 #include "train/data_build.h"
 #include "train/token_source.h"
 
@@ -142,7 +141,8 @@ static status build(const command_line *line, alibi_error *error)
   data_build_result built = {0};
   status result = ALIBI_OK;
   if (!out) RAISE(error, ALIBI_INVALID, "data build: --out DIR is missing");
-  if (line->operand_count < 2) RAISE(error, ALIBI_INVALID, "data build: expected at least one TEXT or DIR");
+  if (line->operand_count < 2)
+    RAISE(error, ALIBI_INVALID, "data build: expected at least one TEXT or DIR, found none");
   if (tokenizer_path &&
       (command_line_given(line, &options, "vocabulary") || command_line_given(line, &options, "sample_mb")))
     RAISE(
@@ -201,12 +201,12 @@ static void print_folder(const char *folder, const data_catalogue *c)
     printf("left out: %" PRIu64 " line%s with no document\n", c->left_out_bad, plural(c->left_out_bad));
 }
 
-static void print_source(const token_source *s, const char *format)
+static void print_source(const token_source *s)
 {
   const token_part *part = &s->parts[0];
   char seal[FINGERPRINT_TEXT_SIZE];
   fingerprint_to_text(s->fingerprint, seal);
-  printf("%s: %s, %zu tokens of %d bits, the largest id is %" PRIu32 "\n", s->name, format, s->count,
+  printf("%s: %s, %zu tokens of %d bits, the largest id is %" PRIu32 "\n", s->name, s->format, s->count,
          part->wide ? 32 : 16, s->largest);
   if (s->vocabulary) printf("vocabulary %" PRIu32 "\n", s->vocabulary);
   if (token_source_has_documents(s)) printf("%zu document%s\n", s->document_count, plural(s->document_count));
@@ -221,13 +221,13 @@ static void print_json(json_node *root)
   free(text);
 }
 
-static json_node *source_node(const token_source *s, const char *format)
+static json_node *source_node(const token_source *s)
 {
   json_node *node = node_new_object();
   char seal[FINGERPRINT_TEXT_SIZE];
   fingerprint_to_text(s->fingerprint, seal);
   node_set_text(node, "file", s->name);
-  node_set_text(node, "format", format);
+  node_set_text(node, "format", s->format);
   node_set_integer(node, "tokens", (int64_t)s->count);
   node_set_integer(node, "id_bytes", s->parts[0].wide ? 4 : 2);
   node_set_integer(node, "largest", s->largest);
@@ -237,27 +237,17 @@ static json_node *source_node(const token_source *s, const char *format)
   return node;
 }
 
-/* What kind of token file this is, known to open. */
-static const char *format_of(const char *path)
-{
-  token_file file;
-  if (token_file_open(path, &file, NULL) != ALIBI_OK) return "nanoGPT";
-  const char *format = file.format;
-  token_file_close(&file);
-  return format;
-}
-
 static status show_file(const char *path, alibi_error *error)
 {
   token_source source;
   status result = token_source_open(path, "train", &source, error);
   if (result != ALIBI_OK) return result;
   if (options.json) {
-    json_node *node = source_node(&source, format_of(path));
+    json_node *node = source_node(&source);
     print_json(node);
     node_free(node);
   } else {
-    print_source(&source, format_of(path));
+    print_source(&source);
   }
   token_source_close(&source);
   return ALIBI_OK;

@@ -292,7 +292,8 @@ static status take_event(const reader *r, const json_node *line, int64_t step)
   if (strcmp(name, TRAINING_RESUMED) == 0) forget_after(log, step);
   training_event event = {.step = step};
   snprintf(event.name, sizeof event.name, "%s", name);
-  for (size_t i = 0; i < log->event_count; i++) {
+  bool told = log->event_count > 0 && step <= log->latest_event; /* perhaps */
+  for (size_t i = 0; i < log->event_count && told; i++) {
     const training_event *known = &log->events[i];
     if (known->step == step && strcmp(known->name, event.name) == 0 && strcmp(known->text, text) == 0)
       return ALIBI_OK;
@@ -303,6 +304,7 @@ static status take_event(const reader *r, const json_node *line, int64_t step)
   event.text = strdup(text);
   if (!event.text) return fail(r->error, ALIBI_FAILED, "%s: not enough memory to read it", r->path);
   log->events[log->event_count++] = event;
+  if (step > log->latest_event) log->latest_event = step;
   return ALIBI_OK;
 }
 

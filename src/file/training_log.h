@@ -77,8 +77,9 @@ typedef struct training_log {
   size_t evaluation_count;
   training_event *events; /* as they came, no two the same */
   size_t event_count;
-  /* Where memory grows; of no use to a reader. */
+  /* Of no use to a reader: where memory grows, the latest step of an event. */
   size_t step_room, evaluation_room, event_room;
+  int64_t latest_event;
 } training_log;
 
 /* Reads what is there, also while it is written: an unfinished last line is none.  Where the log jumps back (a

@@ -179,6 +179,7 @@ static status parts_new(token_source *s, size_t count, alibi_error *error)
 static void add_part(token_source *s, const token_file *file)
 {
   s->files[s->file_count++] = file->map;
+  s->format = file->format;
   s->parts[s->part_count++] =
       (token_part){file->ids, file->count, file->wide, file->documents, file->document_count};
   s->largest = file->largest > s->largest ? file->largest : s->largest;

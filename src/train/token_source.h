@@ -31,6 +31,7 @@ typedef struct token_source {
   uint32_t vocabulary;  /* of the tokenizer that made the ids; 0: unknown */
   uint64_t tokenizer;   /* its fingerprint (text/tokenizer_fingerprint.h); 0: unknown */
   char *tokenizer_path; /* the tokenizer.json beside the shards; NULL: none */
+  const char *format;   /* of its files (file/token_file.h); NULL: ids in memory */
   mapped_file *files;   /* behind the parts */
   size_t file_count;
 } token_source;
