@@ -176,6 +176,32 @@ static json_node *sources_node(const batches *b)
   return list;
 }
 
+#define OWN_FINGERPRINT "fingerprint"
+
+/* Of state.json itself: of its values, with nothing in the place of the fingerprint. */
+static status fingerprint_of_state(json_node *root, char text[FINGERPRINT_TEXT_SIZE], alibi_error *error)
+{
+  node_set_text(root, OWN_FINGERPRINT, NULL);
+  char *values = node_to_text(root);
+  if (!values) return fail(error, ALIBI_FAILED, "not enough memory for the state of a checkpoint");
+  fingerprint_to_text(fingerprint_of(values, strlen(values)), text);
+  free(values);
+  return ALIBI_OK;
+}
+
+static status check_state(const char *path, json_node *root, alibi_error *error)
+{
+  uint64_t expected;
+  char text[FINGERPRINT_TEXT_SIZE], found[FINGERPRINT_TEXT_SIZE];
+  const char *written = node_text(node_get(root, OWN_FINGERPRINT), NULL);
+  if (!fingerprint_from_text(written, &expected))
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected its own fingerprint, found none", path);
+  fingerprint_to_text(expected, text);
+  status result = fingerprint_of_state(root, found, error);
+  if (result != ALIBI_OK || strcmp(found, text) == 0) return result;
+  return fail(error, ALIBI_BAD_INPUT, "%s: expected the state that was saved, found a damaged one (its fingerprint differs)", path);
+}
+
 static status add_fingerprint(json_node *files, const char *directory, const char *name, alibi_error *error)
 {
   char text[FINGERPRINT_TEXT_SIZE], *path;
@@ -197,10 +223,11 @@ static status write_state(const alibi_trainer *t, bool tokenizer, json_node *run
 {
   json_node *root = node_new_object(), *options = node_new_object(), *guard = node_new_object(),
             *files = node_new_object();
-  char *path = NULL;
+  char *path = NULL, own[FINGERPRINT_TEXT_SIZE];
   status result;
   node_set_text(root, "format", FORMAT_NAME);
   node_set_integer(root, "version", VERSION);
+  node_set_null(root, OWN_FINGERPRINT);
   node_set_text(root, "alibi_version", alibi_version());
   node_set_integer(root, "step", t->step);
   node_set_integer(root, "tokens_done", t->tokens_done);
@@ -214,6 +241,8 @@ static status write_state(const alibi_trainer *t, bool tokenizer, json_node *run
   node_set(root, "files", files);
   for (size_t i = 0; model_files[i]; i++) TRY(add_fingerprint(files, directory, model_files[i], error));
   if (tokenizer) TRY(add_fingerprint(files, directory, TOKENIZER_FILE, error));
+  TRY(fingerprint_of_state(root, own, error));
+  node_set_text(root, OWN_FINGERPRINT, own);
   TRY(join(directory, STATE_FILE, &path, error));
   TRY(node_write_file(root, path, error));
 done:
@@ -307,7 +336,7 @@ done:
 
 static status read_state(const char *path, checkpoint_about *about, alibi_error *error)
 {
-  const json_node *root = about->root;
+  json_node *root = about->root;
   static const char *const none[] = {NULL};
   status result = ALIBI_OK;
   const char *format = node_text(node_get(root, "format"), "nothing");
@@ -316,6 +345,7 @@ static status read_state(const char *path, checkpoint_about *about, alibi_error 
   if (node_integer(node_get(root, "version"), 0) != VERSION)
     RAISE(error, ALIBI_BAD_INPUT, "%s: version: expected %d, found %" PRId64, path, VERSION,
           node_integer(node_get(root, "version"), 0));
+  TRY(check_state(path, root, error));
   about->step = node_integer(node_get(root, "step"), -1);
   about->tokens_done = node_integer(node_get(root, "tokens_done"), -1);
   if (about->step < 0 || about->tokens_done < 0)
@@ -450,6 +480,21 @@ static bool is_checkpoint(const char *name)
   return digits >= STEP_DIGITS && name[5 + digits] == '\0';
 }
 
+/* By their steps, which have more digits where they are more than STEP_DIGITS can write. */
+static int by_step(const void *left, const void *right)
+{
+  const char *a = *(char *const *)left, *b = *(char *const *)right;
+  size_t size = strlen(a), other = strlen(b);
+  return size != other ? (size > other) - (size < other) : strcmp(a, b);
+}
+
+static status read_folder(const char *folder, directory_list *list, alibi_error *error)
+{
+  status result = directory_read(folder, list, error);
+  if (result == ALIBI_OK && list->count > 1) qsort(list->names, list->count, sizeof *list->names, by_step);
+  return result;
+}
+
 static bool is_unfinished(const char *name)
 {
   const char *point = strchr(name, '.');
@@ -464,7 +509,7 @@ status checkpoint_newest(const char *folder, void (*damaged)(void *user, const c
   *path = NULL;
   *about = (checkpoint_about){0};
   if (!path_is_directory(folder)) return ALIBI_OK;
-  TRY(directory_read(folder, &list, error));
+  TRY(read_folder(folder, &list, error));
   for (size_t i = list.count; i-- > 0 && !*path;) {
     alibi_error why = {0};
     if (!is_checkpoint(list.names[i])) continue;
@@ -485,7 +530,7 @@ status checkpoint_prune(const char *folder, size_t keep, alibi_error *error)
   char *path = NULL;
   size_t kept = 0;
   status result;
-  TRY(directory_read(folder, &list, error));
+  TRY(read_folder(folder, &list, error));
   for (size_t i = list.count; i-- > 0;) {
     bool old = is_checkpoint(list.names[i]) && kept++ >= keep;
     if (!old && !is_unfinished(list.names[i])) continue;

@@ -222,6 +222,44 @@ static void every_damage_is_found_and_named(void **unused)
   token_source_close(&source);
 }
 
+/* Any bit of state.json: refused, or (the last of 17 digits) without any meaning. */
+static void no_flipped_bit_changes_the_state(void **unused)
+{
+  (void)unused;
+  const char *folder = scratch_path("flipped");
+  token_source source = source_of(corpus);
+  alibi_trainer *trainer = start(&variants[0], &source);
+  alibi_train_report reports[STEPS];
+  checkpoint_about about;
+  run(trainer, 2, reports);
+  assert_int_equal(checkpoint_save(trainer, NULL, NULL, folder, &error), ALIBI_OK);
+  assert_int_equal(checkpoint_read(folder, &about, &error), ALIBI_OK);
+  char *expected = node_to_text(about.root), *path = path_join(folder, "state.json");
+  checkpoint_about_free(&about);
+  struct stat file;
+  assert_int_equal(stat(path, &file), 0);
+  int refused = 0;
+  for (long i = 0; i < (long)file.st_size; i++) {
+    damage(path, i, false);
+    status result = checkpoint_read(folder, &about, &error);
+    if (result == ALIBI_OK) {
+      char *found = node_to_text(about.root);
+      if (strcmp(found, expected) != 0) fail_msg("byte %ld: expected it to be refused, found %s", i, found);
+      free(found);
+    } else if (result != ALIBI_BAD_INPUT || !strstr(error.message, "state.json")) {
+      fail_msg("byte %ld: expected bad input with its name, found status %d: %s", i, (int)result, error.message);
+    }
+    checkpoint_about_free(&about);
+    refused += result != ALIBI_OK;
+    damage(path, i, false);
+  }
+  assert_true(refused > file.st_size * 9 / 10);
+  free(path);
+  free(expected);
+  alibi_trainer_free(trainer);
+  token_source_close(&source);
+}
+
 static void other_tokens_are_refused(void **unused)
 {
   (void)unused;
@@ -242,6 +280,37 @@ static void other_tokens_are_refused(void **unused)
 }
 
 /* ---- the checkpoints of a run ---- */
+
+/* Names have eight digits, and more where the steps have. */
+static void a_ninth_digit_is_newer(void **unused)
+{
+  (void)unused;
+  static const int64_t steps[] = {99999999, 100000000, 100000001};
+  const char *folder = scratch_path("digits");
+  token_source source = source_of(corpus);
+  alibi_trainer *trainer = start(&variants[0], &source);
+  checkpoint_about about;
+  directory_list list;
+  char *newest, *expected = checkpoint_path(folder, steps[2]);
+  assert_int_equal(directory_make(folder, &error), ALIBI_OK);
+  for (size_t i = 0; i < 3; i++) {
+    char *path = checkpoint_path(folder, steps[i]);
+    assert_int_equal(checkpoint_save(trainer, NULL, NULL, path, &error), ALIBI_OK);
+    free(path);
+  }
+  assert_int_equal(checkpoint_newest(folder, NULL, NULL, &newest, &about, &error), ALIBI_OK);
+  assert_string_equal(newest, expected);
+  checkpoint_about_free(&about);
+  assert_int_equal(checkpoint_prune(folder, 1, &error), ALIBI_OK);
+  assert_int_equal(directory_read(folder, &list, &error), ALIBI_OK);
+  assert_int_equal(list.count, 1);
+  assert_string_equal(list.names[0], "step-100000001");
+  directory_list_free(&list);
+  free(expected);
+  free(newest);
+  alibi_trainer_free(trainer);
+  token_source_close(&source);
+}
 
 static char told[512];
 static int told_times;
@@ -362,7 +431,9 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_resumed_run_is_the_straight_one), cmocka_unit_test(ids_in_memory_are_enough),
-      cmocka_unit_test(every_damage_is_found_and_named),   cmocka_unit_test(other_tokens_are_refused),
+      cmocka_unit_test(every_damage_is_found_and_named),   cmocka_unit_test(no_flipped_bit_changes_the_state),
+      cmocka_unit_test(other_tokens_are_refused),
+      cmocka_unit_test(a_ninth_digit_is_newer),
       cmocka_unit_test(the_newest_whole_one_is_found),     cmocka_unit_test(a_save_that_fails_leaves_the_old_one)};
   return cmocka_run_group_tests(tests, setup, teardown);
 }
