@@ -70,6 +70,31 @@ done:
   return result;
 }
 
+static bool is_part(const char *name, const char *const *beginnings)
+{
+  static const char ending[] = ".part";
+  size_t size = strlen(name);
+  if (size < sizeof ending || strcmp(name + size - (sizeof ending - 1), ending) != 0) return false;
+  for (; *beginnings; beginnings++)
+    if (strncmp(name, *beginnings, strlen(*beginnings)) == 0) return true;
+  return false;
+}
+
+status directory_remove_parts(const char *path, const char *const *beginnings, alibi_error *error)
+{
+  directory_list list;
+  status result = directory_read(path, &list, error);
+  for (size_t i = 0; i < list.count && result == ALIBI_OK; i++) {
+    if (!is_part(list.names[i], beginnings)) continue;
+    char *file = path_join(path, list.names[i]);
+    if (!file) result = fail(error, ALIBI_FAILED, "not enough memory for a path");
+    else if (unlink(file) != 0) result = fail_errno(error, ALIBI_FAILED, "%s: cannot remove the file", file);
+    free(file);
+  }
+  directory_list_free(&list);
+  return result;
+}
+
 status directory_replace(const char *from, const char *to, alibi_error *error)
 {
   status result;

@@ -21,6 +21,10 @@ void directory_list_free(directory_list *list);
  * fine. */
 status directory_remove(const char *path, alibi_error *error);
 
+/* Removes what writers that were killed have left of files whose names begin so (NULL-terminated): replace_begin's
+ * temporaries, NAME.part.  For who holds the directory's lock. */
+status directory_remove_parts(const char *path, const char *const *beginnings, alibi_error *error);
+
 /* Puts a directory, whose files are on disk, where another may be, which is removed then: `to` is the new one, on
  * disk, or the old one still.  A machine that stops in between may leave the old one as `to`.old. */
 status directory_replace(const char *from, const char *to, alibi_error *error);

@@ -255,6 +255,7 @@ done:
 /* One that cannot be written is found before the training, not after it. */
 static status try_writing(int *lock, alibi_error *error)
 {
+  static const char *const written[] = {"train.json.", "log.jsonl.", NULL};
   replace_file probe = {0};
   char *path = NULL, *lock_path = NULL;
   status result;
@@ -263,6 +264,7 @@ static status try_writing(int *lock, alibi_error *error)
   lock_path = path_join(out, ".lock");
   if (!path || !lock_path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
   TRY(file_lock(lock_path, out, lock, error));
+  TRY(directory_remove_parts(out, written, error));
   TRY(replace_begin(path, &probe, error));
 done:
   replace_abandon(&probe);

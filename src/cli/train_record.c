@@ -3,11 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/directory.h"
 #include "base/system.h"
 #include "cli/train_command.h"
 #include "model/config.h"
 
 extern const command command_train;
+
+/* In the order in which they are moved into place. */
+static const char *const names[] = {"tokenizer.json", "model.safetensors", "config.json", "train.json"};
 
 alibi_model *training_model(const training *t)
 {
@@ -117,26 +121,30 @@ static status move_into_place(const training *t, const char *folder, const char 
   return result;
 }
 
+/* Ids of which nobody knows the text: the tokenizer of the model that was there before is none of this one. */
+static void remove_tokenizer(const training *t)
+{
+  char *path = path_join(t->out, names[0]);
+  if (path) remove(path);
+  free(path);
+}
+
 /* A full disk costs nothing that was there. */
 status train_write_model(const training *t, alibi_error *error)
 {
-  static const char *const names[] = {"tokenizer.json", "model.safetensors", "config.json", "train.json"};
   const size_t count = sizeof names / sizeof names[0], first = t->data.tokenizer ? 0 : 1;
   char *folder = path_join(t->out, ".new"), *path = folder ? path_join(folder, names[0]) : NULL;
   status result;
   if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+  TRY(directory_remove(folder, error)); /* of a training that was killed here */
   TRY(directory_make(folder, error));
   if (t->data.tokenizer) TRY(alibi_tokenizer_save(t->data.tokenizer, path, error));
   TRY(alibi_model_save(training_model(t), folder, error));
   TRY(write_record(t, folder, error));
   for (size_t i = first; i < count; i++) TRY(move_into_place(t, folder, names[i], error));
+  if (!t->data.tokenizer) remove_tokenizer(t);
 done:
-  for (size_t i = 0; folder && result != ALIBI_OK && i < count; i++) {
-    char *left = path_join(folder, names[i]);
-    if (left) remove(left);
-    free(left);
-  }
-  if (folder) remove(folder);
+  if (folder) directory_remove(folder, NULL);
   free(path);
   free(folder);
   return result;

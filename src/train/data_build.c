@@ -172,27 +172,6 @@ static status open_tokenizer(const char *path, alibi_tokenizer **tokenizer, uint
   return result == ALIBI_OK ? tokenizer_fingerprint(*tokenizer, found, error) : result;
 }
 
-/* Files of a run that did not come to its end. */
-static status remove_unfinished(const char *folder, alibi_error *error)
-{
-  static const char *const written[] = {DATA_UNFINISHED, DATA_FINISHED, DATA_TOKENIZER};
-  directory_list names;
-  status result = directory_read(folder, &names, error);
-  if (result != ALIBI_OK) return result;
-  for (size_t i = 0; i < names.count; i++) {
-    size_t length = strlen(names.names[i]);
-    bool ours = strstr(names.names[i], ".tokens.") != NULL;
-    for (size_t k = 0; k < sizeof written / sizeof written[0]; k++)
-      ours |= strncmp(names.names[i], written[k], strlen(written[k])) == 0;
-    if (!ours || length < 5 || strcmp(names.names[i] + length - 5, ".part") != 0) continue;
-    char *path = path_join(folder, names.names[i]);
-    if (path) remove(path);
-    free(path);
-  }
-  directory_list_free(&names);
-  return ALIBI_OK;
-}
-
 /* Shards of the earlier run up to the first that is not as it was written. */
 static status keep_shards(build *b, alibi_error *error)
 {
@@ -385,11 +364,12 @@ done:
 
 static status build_in_folder(build *b, alibi_error *error)
 {
+  static const char *const written[] = {"train-", "valid-", DATA_UNFINISHED, DATA_FINISHED, DATA_TOKENIZER, NULL};
   status result = ALIBI_OK;
   char *finished = path_join(b->request->out, DATA_FINISHED),
        *unfinished = path_join(b->request->out, DATA_UNFINISHED);
   if (!finished || !unfinished) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
-  TRY(remove_unfinished(b->request->out, error));
+  TRY(directory_remove_parts(b->request->out, written, error));
   if (path_exists(finished)) {
     TRY(take_up(b, DATA_FINISHED, error));
   } else {

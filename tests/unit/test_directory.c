@@ -78,6 +78,31 @@ static void what_holds_a_directory_is_not_removed(void **unused)
   free(inside);
 }
 
+static void what_killed_writers_left_goes(void **unused)
+{
+  (void)unused;
+  static const char *const ours[] = {"log.jsonl.", "shard-", NULL};
+  static const char *const names[] = {"log.jsonl.12-0.part", "shard-00001.tokens.1-7.part", /* go */
+                                      "log.jsonl",           "notes.part",
+                                      "shard-00001.tokens",  ".part"};
+  const char *folder = scratch_path("leftovers");
+  directory_list list;
+  assert_int_equal(directory_make(folder, &error), ALIBI_OK);
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    char *path = path_join(folder, names[i]);
+    scratch_write(path, "half", 4);
+    free(path);
+  }
+  assert_int_equal(directory_remove_parts(folder, ours, &error), ALIBI_OK);
+  assert_int_equal(directory_read(folder, &list, &error), ALIBI_OK);
+  assert_int_equal(list.count, 4);
+  assert_string_equal(list.names[0], ".part");
+  assert_string_equal(list.names[1], "log.jsonl");
+  assert_string_equal(list.names[2], "notes.part");
+  directory_list_free(&list);
+  assert_int_equal(directory_remove_parts(scratch_path("nowhere"), ours, &error), ALIBI_BAD_INPUT);
+}
+
 static int setup(void **unused)
 {
   (void)unused;
@@ -95,8 +120,8 @@ static int teardown(void **unused)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(names_come_in_order),
-                                     cmocka_unit_test(a_directory_takes_the_place_of_another),
-                                     cmocka_unit_test(what_holds_a_directory_is_not_removed)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names_come_in_order), cmocka_unit_test(a_directory_takes_the_place_of_another),
+      cmocka_unit_test(what_holds_a_directory_is_not_removed), cmocka_unit_test(what_killed_writers_left_goes)};
   return cmocka_run_group_tests(tests, setup, teardown);
 }
