@@ -133,6 +133,7 @@ int main(int count, char **arguments)
   terminal_guard_descriptors();
   signal(SIGPIPE, on_closed_pipe); /* a handler, not SIG_IGN: programs that we start get the default back */
   signal(SIGXFSZ, on_file_limit);
+  system_end_with_lost_file(command_exit_code(ALIBI_BAD_INPUT));
   alibi_error error;
   alibi_error_init(&error);
   status result = run(count, arguments, &error);
