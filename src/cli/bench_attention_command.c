@@ -86,23 +86,24 @@ void bench_attention_add_options(command_line *line)
 
 /* --- lists --- */
 
-static status read_tolerances(bench_attention_options *o, alibi_error *error)
+status bench_attention_tolerances(const char *list, size_t most, double *tolerances, size_t *count,
+                                  alibi_error *error)
 {
   static const field tolerance = {.name = "tolerance", .kind = FIELD_REAL, .maximum = 0.999};
   char number[LIST_ITEM_SIZE];
   const char *item;
   size_t size;
   status result;
-  TRY(list_check("--tolerance", tolerance_list, error));
-  for (const char *rest = tolerance_list; list_next(&rest, &item, &size);) {
+  *count = 0;
+  TRY(list_check("--tolerance", list, error));
+  for (const char *rest = list; list_next(&rest, &item, &size);) {
     double value;
     TRY(list_item("--tolerance", item, size, number, error));
     TRY(field_set_text(&tolerance, &value, "--tolerance", number, error));
-    if (o->tolerance_count == BENCH_MAX_TOLERANCES)
-      RAISE(error, ALIBI_INVALID, "--tolerance: expected at most %d, found more", BENCH_MAX_TOLERANCES);
-    for (size_t i = 0; i < o->tolerance_count; i++)
-      if (o->tolerances[i] == value) RAISE(error, ALIBI_INVALID, "--tolerance: %s stands there twice", number);
-    o->tolerances[o->tolerance_count++] = value;
+    if (*count == most) RAISE(error, ALIBI_INVALID, "--tolerance: expected at most %zu, found more", most);
+    for (size_t i = 0; i < *count; i++)
+      if (tolerances[i] == value) RAISE(error, ALIBI_INVALID, "--tolerance: %s stands there twice", number);
+    tolerances[(*count)++] = value;
   }
 done:
   return result;
@@ -166,7 +167,7 @@ static status read_options(const command_line *line, bench_attention_options *o,
   status result;
   TRY(check_model_options(line, error));
   TRY(list_lengths("--lengths", length_list, LONGEST, o->lengths, BENCH_MAX_LENGTHS, &o->length_count, error));
-  TRY(read_tolerances(o, error));
+  TRY(bench_attention_tolerances(tolerance_list, BENCH_MAX_TOLERANCES, o->tolerances, &o->tolerance_count, error));
   TRY(read_names("--passes", pass_list, bench_pass_names, BENCH_PASSES, o->passes, error));
   TRY(read_names("--method", method_list, bench_method_names, BENCH_METHODS, o->methods, error));
   if (options.kv_heads > 0 && options.heads % options.kv_heads != 0)
@@ -252,6 +253,17 @@ static bool threads_given(const command_line *line)
   for (int i = 0; i < line->argument_count; i++)
     if (strncmp(line->arguments[i], "--threads", strlen("--threads")) == 0) return true;
   return false;
+}
+
+bench_attention_shared bench_attention_shared_options(const command_line *line)
+{
+  bool heads = command_line_given(line, &options, "heads"),
+       tolerance = command_line_given(line, &tolerance_list, "tolerance");
+  return (bench_attention_shared){.heads = heads ? options.heads : 0,
+                                  .repeats = options.repeats,
+                                  .threads = cli_threads(),
+                                  .model = model_path,
+                                  .tolerances = tolerance ? tolerance_list : NULL};
 }
 
 static status write_files(const attention_rows_report *report, alibi_error *error)

@@ -6,6 +6,7 @@
 #include "alibi/base.h"
 #include "bench/bench.h"
 #include "cli/bench_attention_command.h"
+#include "cli/bench_train_command.h"
 #include "cli/command.h"
 #include "file/json.h"
 
@@ -23,6 +24,7 @@ static bench_options options;
 static void bench_add_options(command_line *line)
 {
   bench_attention_add_options(line);
+  bench_train_add_options(line);
   command_add_group(line, "Options", (field_table)FIELD_TABLE(bench_fields), &options, "");
 }
 
@@ -129,26 +131,40 @@ done:
   return result;
 }
 
-/* The other groups measure one core, so --threads is not for them, and have no options of their own. */
-static status check_no_options(const command_line *line, const char *group, alibi_error *error)
+/* What each word knows.  matmul and kernels measure one core, so --threads is not for them. */
+static const char *const attention_knows[] = {"lengths", "passes", "tolerance", "method",   "model",     "text",
+                                              "csv",     "plot",   "heads",     "kv_heads", "head_size", "score",
+                                              "repeats", "json",   "quiet",     "threads",  NULL};
+static const char *const train_knows[] = {"layers",   "width", "length",  "vocabulary", "batch",   "recompute",
+                                          "position", "teams", "model",   "heads",      "repeats", "tolerance",
+                                          "json",     "quiet", "threads", NULL};
+static const char *const others_know[] = {"json", "quiet", NULL};
+
+static status check_options(const command_line *line, const char *const *known, alibi_error *error)
 {
-  static const char *const general[] = {"json", "quiet", NULL};
-  const char *other = command_line_given_other(line, general);
+  const char *other = command_line_given_other(line, known);
   if (!other) return ALIBI_OK;
-  return fail(error, ALIBI_INVALID, "%s: an option of bench attention, not of bench %s", other, group);
+  return fail(error, ALIBI_INVALID, "%s: no option of bench %s", other, line->operands[0]);
 }
 
 static status bench_run(command_line *line, alibi_error *error)
 {
-  static const char *const expected = "attention, matmul, kernels";
+  static const char *const expected = "attention, train, matmul, kernels";
   status result = ALIBI_OK;
   alibi_context *context = NULL;
   if (line->operand_count != 1)
     return fail(error, ALIBI_INVALID, "bench: expected one of %s; found %zu words", expected, line->operand_count);
-  if (strcmp(line->operands[0], "attention") == 0) return bench_attention_command(line, options.json, error);
+  if (strcmp(line->operands[0], "attention") == 0) {
+    TRY(check_options(line, attention_knows, error));
+    return bench_attention_command(line, options.json, error);
+  }
+  if (strcmp(line->operands[0], "train") == 0) {
+    TRY(check_options(line, train_knows, error));
+    return bench_train_command(line, options.json, error);
+  }
   for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
     if (strcmp(line->operands[0], groups[i].name) == 0) {
-      TRY(check_no_options(line, groups[i].name, error));
+      TRY(check_options(line, others_know, error));
       TRY(alibi_context_new(NULL, &context, error));
       TRY(measure_group(&groups[i], alibi_context_isa(context), error));
       goto done;
@@ -162,7 +178,7 @@ done:
 const command command_bench = {
     .name = "bench",
     .summary = "Measure attention and the kernels, beside what this machine can do.",
-    .operands = "attention|matmul|kernels",
+    .operands = "attention|train|matmul|kernels",
     .details =
         "attention: forward, backward and one step of decoding at one length after another, visiting every key "
         "(tolerance 0) and skipping what cannot be seen, on one thread unless --threads says more. GFLOP/s count "
@@ -172,6 +188,15 @@ const command command_bench = {
         "skipping alone does to the reference, and bound what it was proved not to exceed. Decoding compares "
         "bytes "
         "of keys and values a second with reading as many bytes.\n"
+        "train: whole steps of training on random tokens, for one model (A: 4 layers, width 128, 8 heads, 16 "
+        "sequences of 128 tokens, "
+        "vocabulary 1024; B: 6, 384, 6, 8 of 256, 8192; C: 12, 768, 12, 4 of 512, 50257; or what --layers and so "
+        "on say) with each "
+        "method of --position, each --tolerance and each number of threads in --teams. GFLOP/s count 6 operations "
+        "a parameter and "
+        "token, and 12 a layer, channel, query and key of causal attention, also of keys that are skipped; beside "
+        "is the time over "
+        "that of the first row.\n"
         "matmul: the packed matrix product on one core, without and with packing B, with A given by columns, and "
         "oneDNN's sgemm where libdnnl is installed.\n"
         "kernels: attention, norms, activations and the rest, on one core.\n"

@@ -69,7 +69,7 @@ static void one_row(size_t inner, size_t panel, const float *a, size_t inner_str
     UNROLLED for (int v = 0; v < TILE_VECTORS; v++) vf_store(c + p * TILE_COLUMNS + v * LANES, sum[p][v]);
 }
 
-/* What the same tile reads after the rows of A that are at work: A turned, `inner` rows of it lie a stride apart. */
+/* What the same tile reads after the rows of A at work; turned: inner indices lie a stride apart, else rows. */
 typedef struct ahead {
   const float *at; /* NULL: nothing */
   size_t stride;
@@ -90,9 +90,10 @@ INLINE void fetch_ahead(ahead *next)
 }
 
 /* A whole tile.  The next rows of A and, at next_c (NULL: none), of C are fetched meanwhile: A and C come from the
- * third-level cache or farther, and a tile cannot begin without them.  Measured on a step's products: 5 % of their time. */
-static void whole_tile(size_t inner, const float *a, size_t row_stride, size_t inner_stride, const float *b, float *c,
-                       size_t c_stride, bool accumulate, ahead next, const float *next_c)
+ * third-level cache or farther, and a tile cannot begin without them.  Measured on a step's products: 5 % of their
+ * time. */
+static void whole_tile(size_t inner, const float *a, size_t row_stride, size_t inner_stride, const float *b,
+                       float *c, size_t c_stride, bool accumulate, ahead next, const float *next_c)
 {
   vf sum[TILE_ROWS][TILE_VECTORS];
   UNROLLED for (int r = 0; r < TILE_ROWS; r++)
@@ -114,7 +115,8 @@ static void whole_tile(size_t inner, const float *a, size_t row_stride, size_t i
     }
   }
   UNROLLED for (int r = 0; r < TILE_ROWS; r++)
-    UNROLLED for (int v = 0; v < TILE_VECTORS; v++) vf_store(c + (size_t)r * c_stride + (size_t)v * LANES, sum[r][v]);
+    UNROLLED for (int v = 0; v < TILE_VECTORS; v++)
+      vf_store(c + (size_t)r * c_stride + (size_t)v * LANES, sum[r][v]);
 }
 
 /* The last panel is narrower than the tile: work on a padded copy of C. */
@@ -129,8 +131,8 @@ static void narrow_tile(size_t rows, size_t width, size_t inner, const float *a,
   for (size_t r = 0; r < rows; r++) memcpy(c + r * c_stride, copy + r * TILE_COLUMNS, width * sizeof *c);
 }
 
-/* All panels meet `rows` rows of A, `depth` inner indices deep.  A's tiles lie tile_step floats apart.  later: what comes
- * after these rows where A is a copy; else what comes after each tile is fetched ahead. */
+/* All panels meet `rows` rows of A, `depth` inner indices deep.  A's tiles lie tile_step floats apart.  later:
+ * what comes after these rows where A is a copy; else what comes after each tile is fetched ahead. */
 INLINE void meet(size_t rows, size_t columns, size_t depth, const float *a, size_t tile_step, size_t row_stride,
                  size_t inner_stride, const float *b, size_t panel, float *c, size_t c_stride, bool accumulate,
                  const ahead *later)

@@ -1,7 +1,7 @@
 /* The linear operation y = x W^T + b and its gradients, on the packed matrix product.
  * Work items are blocks of rows and of columns; since an output element is one chain over the inner index, the cut
- * changes no bits.  An operand that is not packed already is packed by each item for itself, one slab after the other in
- * memory of its worker: what is packed is used at once, out of the second-level cache. */
+ * changes no bits.  An operand that is not packed already is packed by each item for itself, one slab after the
+ * other in memory of its worker: what is packed is used at once, out of the second-level cache. */
 #include "base/memory.h"
 #include "op/op.h"
 #include "op/team.h"
@@ -9,15 +9,16 @@
 /* Of operands that are packed: 192 rows are whole register tiles of 6 and of 8. */
 enum { ROW_BLOCK = 192, COLUMN_BLOCK = 256 };
 
-/* Of slabs, the best of a search over the products of models of 1, 14 and 124 million parameters.  A strip of rows of A
- * (STRIP floats) meets one panel after the other.  Where A is turned, a block of it is copied for each slab
+/* Of slabs, the best of a search over the products of models of 1, 14 and 124 million parameters.  A strip of rows
+ * of A (STRIP floats) meets one panel after the other.  Where A is turned, a block of it is copied for each slab
  * (kernel/matmul.c), so slabs there are wide. */
 enum { SLAB_DEPTH = 768, SLAB_COLUMNS = 256, TURNED_DEPTH = 384, TURNED_COLUMNS = 384, STRIP = 144 << 10 };
 enum { SLAB_ROWS = 2048, LEAST_ROWS = 192, ITEMS_A_THREAD = 3 };
 enum { TILE_UNIT = 24, DEPTH_UNIT = 16 }; /* whole register tiles; whole cache lines */
 
-/* What a number costs in multiply-adds of a full register tile: to fetch a weight (decoding one text, 6 blocks of 512 channels,
- * takes 0.17 ns a weight, many rows 0.018 ns a multiply-add), and to move a number to another place. */
+/* What a number costs in multiply-adds of a full register tile: to fetch a weight (decoding one text, 6 blocks of
+ * 512 channels, takes 0.17 ns a weight, many rows 0.018 ns a multiply-add), and to move a number to another place.
+ */
 enum { FETCH = 8, MOVE = 16 };
 
 /* C [rows, columns] (+)= A [rows, inner] B [inner, columns], or where bias is given bias + A B. */
@@ -100,8 +101,7 @@ static void start_with_bias(const kernel_table *k, const product_shape *p, size_
 {
   for (size_t r = 0; p->bias && r < height; r++) {
     float *row = p->c + (r0 + r) * p->c_stride + c0;
-    if (p->accumulate)
-      k->add(width, p->bias + c0, row);
+    if (p->accumulate) k->add(width, p->bias + c0, row);
     else
       for (size_t i = 0; i < width; i++) row[i] = p->bias[c0 + i];
   }
@@ -116,8 +116,8 @@ static void packed_product(alibi_context *context, const product_shape *p, const
     size_t r0 = item / column_items * ROW_BLOCK, c0 = item % column_items * COLUMN_BLOCK;
     size_t height = smaller(p->rows - r0, ROW_BLOCK), width = smaller(p->columns - c0, COLUMN_BLOCK);
     start_with_bias(k, p, r0, c0, height, width);
-    k->matmul(height, width, p->inner, p->a + r0 * p->row_stride, p->row_stride, p->inner_stride, panels + c0 * p->inner,
-              p->c + r0 * p->c_stride + c0, p->c_stride, p->accumulate || p->bias);
+    k->matmul(height, width, p->inner, p->a + r0 * p->row_stride, p->row_stride, p->inner_stride,
+              panels + c0 * p->inner, p->c + r0 * p->c_stride + c0, p->c_stride, p->accumulate || p->bias);
   });
 }
 
@@ -137,7 +137,8 @@ static void slab_product(alibi_context *context, const op_workspace *work, const
   size_t depth = slab_depth(p->inner, turned), columns = slab_columns(context, p->columns, turned);
   size_t slab_size = slab_floats(context, p->columns, p->inner, turned);
   size_t column_items = count_blocks(p->columns, columns), rows = item_rows(context, p->rows, column_items);
-  size_t row_items = count_blocks(p->rows, rows), strip = turned ? rows : larger(STRIP / depth / TILE_UNIT, 1) * TILE_UNIT;
+  size_t row_items = count_blocks(p->rows, rows),
+         strip = turned ? rows : larger(STRIP / depth / TILE_UNIT, 1) * TILE_UNIT;
   double operations = (double)(p->rows + MOVE) * (double)p->columns * (double)p->inner;
   OP_FOR_ITEMS(context, dynamic, row_items * column_items, operations, {
     size_t r0 = item % row_items * rows, c0 = item / row_items * columns, i0 = 0;
@@ -146,10 +147,12 @@ static void slab_product(alibi_context *context, const op_workspace *work, const
     start_with_bias(k, p, r0, c0, last - r0, width);
     do { /* also once for inner == 0, which writes zeros */
       size_t deep = smaller(p->inner - i0, depth);
-      k->pack(deep, width, b.data + i0 * b.inner_stride + c0 * b.column_stride, b.inner_stride, b.column_stride, slab);
+      k->pack(deep, width, b.data + i0 * b.inner_stride + c0 * b.column_stride, b.inner_stride, b.column_stride,
+              slab);
       for (size_t r = r0; r < last; r += strip)
-        k->matmul(smaller(last - r, strip), width, deep, p->a + r * p->row_stride + i0 * p->inner_stride, p->row_stride,
-                  p->inner_stride, slab, p->c + r * p->c_stride + c0, p->c_stride, p->accumulate || p->bias || i0 > 0);
+        k->matmul(smaller(last - r, strip), width, deep, p->a + r * p->row_stride + i0 * p->inner_stride,
+                  p->row_stride, p->inner_stride, slab, p->c + r * p->c_stride + c0, p->c_stride,
+                  p->accumulate || p->bias || i0 > 0);
       i0 += deep;
     } while (i0 < p->inner);
   });
@@ -159,12 +162,18 @@ void op_linear_forward(alibi_context *context, const op_workspace *work, size_t 
                        size_t x_stride, const matrix *w, const float *bias, float *y, size_t y_stride,
                        bool accumulate)
 {
-  product_shape p = {.rows = rows, .columns = w->rows, .inner = w->columns, .a = x, .row_stride = x_stride,
-                     .inner_stride = 1, .bias = bias, .c = y, .c_stride = y_stride, .accumulate = accumulate};
-  if (w->packed)
-    packed_product(context, &p, w->packed);
-  else
-    slab_product(context, work, &p, false, (right_operand){w->data, 1, w->stride});
+  product_shape p = {.rows = rows,
+                     .columns = w->rows,
+                     .inner = w->columns,
+                     .a = x,
+                     .row_stride = x_stride,
+                     .inner_stride = 1,
+                     .bias = bias,
+                     .c = y,
+                     .c_stride = y_stride,
+                     .accumulate = accumulate};
+  if (w->packed) packed_product(context, &p, w->packed);
+  else slab_product(context, work, &p, false, (right_operand){w->data, 1, w->stride});
 }
 
 static void add_column_sums(alibi_context *context, size_t rows, size_t columns, const float *dy, size_t stride,
@@ -184,13 +193,26 @@ void op_linear_backward(alibi_context *context, const op_workspace *work, size_t
                         size_t dx_stride, float *dw, float *dbias)
 {
   if (dx) {
-    product_shape p = {.rows = rows, .columns = w->columns, .inner = w->rows, .a = dy, .row_stride = dy_stride,
-                       .inner_stride = 1, .c = dx, .c_stride = dx_stride};
+    product_shape p = {.rows = rows,
+                       .columns = w->columns,
+                       .inner = w->rows,
+                       .a = dy,
+                       .row_stride = dy_stride,
+                       .inner_stride = 1,
+                       .c = dx,
+                       .c_stride = dx_stride};
     slab_product(context, work, &p, false, (right_operand){w->data, w->stride, 1});
   }
   if (dw) {
-    product_shape p = {.rows = w->rows, .columns = w->columns, .inner = rows, .a = dy, .row_stride = 1,
-                       .inner_stride = dy_stride, .c = dw, .c_stride = w->columns, .accumulate = true};
+    product_shape p = {.rows = w->rows,
+                       .columns = w->columns,
+                       .inner = rows,
+                       .a = dy,
+                       .row_stride = 1,
+                       .inner_stride = dy_stride,
+                       .c = dw,
+                       .c_stride = w->columns,
+                       .accumulate = true};
     slab_product(context, work, &p, true, (right_operand){x, x_stride, 1});
   }
   if (dbias) add_column_sums(context, rows, w->rows, dy, dy_stride, dbias);
