@@ -120,6 +120,29 @@ static bool is_setting(const void *values, const char *name)
   return !of_model || !from_path || command_line_given(current, values, name);
 }
 
+/* An option about something that is never done is a mistake. */
+static status check_details(const command_line *line, alibi_error *error)
+{
+  const struct {
+    const void *values;
+    const char *name, *needed;
+  } details[] = {{&evaluate_lengths, "evaluate_lengths", "evaluate_every"},
+                 {&run_options, "evaluate_tokens", "evaluate_every"},
+                 {&sample_prompt, "sample_prompt", "sample_every"},
+                 {&run_options, "sample_tokens", "sample_every"},
+                 {&run_options, "sample_temperature", "sample_every"}};
+  for (size_t i = 0; i < sizeof details / sizeof details[0]; i++) {
+    char option[2 * ALIBI_NAME_SIZE], needed[2 * ALIBI_NAME_SIZE];
+    if (!command_line_given(line, details[i].values, details[i].name) ||
+        command_line_given(line, &run_options, details[i].needed))
+      continue;
+    field_option("", details[i].name, option, sizeof option);
+    field_option("", details[i].needed, needed, sizeof needed);
+    return fail(error, ALIBI_INVALID, "%s: without %s it does nothing: expected that beside it", option, needed);
+  }
+  return ALIBI_OK;
+}
+
 static status check_line(const command_line *line, alibi_error *error)
 {
   if (line->operand_count == 0) return fail(error, ALIBI_INVALID, "train: expected at least one TEXT, found none");
@@ -143,7 +166,7 @@ static status check_line(const command_line *line, alibi_error *error)
   if (own.overfit && model_settings.train.order != ALIBI_ORDER_ONE_BATCH &&
       command_line_given(line, &model_settings.train, "order"))
     return fail(error, ALIBI_INVALID, "--overfit: trains on one batch: expected no other --order beside it");
-  return ALIBI_OK;
+  return check_details(line, error);
 }
 
 /* Options that say what --from has said already; those of the rotary base and the length are taken. */

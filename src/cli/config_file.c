@@ -109,6 +109,20 @@ static char *joined_text(const json_node *value)
   return NULL;
 }
 
+static const char *kind_of(const json_node *value)
+{
+  switch (node_kind_of(value)) {
+  case NODE_NULL: return "null";
+  case NODE_BOOLEAN: return "true or false";
+  case NODE_INTEGER:
+  case NODE_REAL: return "a number";
+  case NODE_TEXT: return *node_text(value, "") ? "a text" : "an empty text";
+  case NODE_ARRAY: return node_count(value) ? "a list" : "an empty list";
+  case NODE_OBJECT: break;
+  }
+  return "an object";
+}
+
 static bool is_number(const json_node *value)
 {
   return node_kind_of(value) == NODE_INTEGER || node_kind_of(value) == NODE_REAL;
@@ -121,11 +135,12 @@ static status set_field(const found_option *found, const char *called, const jso
   switch (f->kind) {
   case FIELD_INTEGER:
   case FIELD_REAL:
-    if (!is_number(value)) return fail(error, ALIBI_BAD_INPUT, "%s: expected a number", called);
+    if (!is_number(value))
+      return fail(error, ALIBI_BAD_INPUT, "%s: expected a number, found %s", called, kind_of(value));
     return field_set_number(f, found->values, called, node_number(value, 0), error);
   case FIELD_BOOLEAN:
     if (node_kind_of(value) != NODE_BOOLEAN)
-      return fail(error, ALIBI_BAD_INPUT, "%s: expected true or false", called);
+      return fail(error, ALIBI_BAD_INPUT, "%s: expected true or false, found %s", called, kind_of(value));
     return field_set_number(f, found->values, called, node_boolean(value, false), error);
   case FIELD_CHOICE:
   case FIELD_TEXT: break;
@@ -133,7 +148,7 @@ static status set_field(const found_option *found, const char *called, const jso
   char *text = joined_text(value);
   if (!text || !*text) {
     free(text);
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected a text", called);
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected a text, found %s", called, kind_of(value));
   }
   status result = field_set_text(f, found->values, called, text, error);
   free(text);
@@ -147,7 +162,8 @@ static status set_value(command_line *line, const found_option *found, const cha
   char *text = joined_text(value);
   if (!text || !*text) {
     free(text);
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected %s, a text or a list", called, found->text->placeholder);
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected %s, a text or a list, found %s", called,
+                found->text->placeholder, kind_of(value));
   }
   return keep_text(line, text, found->text->value, error);
 }
@@ -203,7 +219,8 @@ status config_file_read(command_line *line, const command *c, alibi_error *error
   if (!path) return ALIBI_OK;
   TRY(node_read_file(path, &root, error));
   if (node_kind_of(root) != NODE_OBJECT)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected an object with the names of options as its keys", path);
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected an object with the names of options as its keys, found %s", path,
+          kind_of(root));
   for (size_t i = 0; i < node_count(root); i++) {
     const char *key;
     const json_node *value = node_member(root, i, &key);
@@ -240,7 +257,8 @@ static status agree(const char *option, const json_node *record, const json_node
   char *expected = value_text(node_get(record, key)), *found = value_text(value);
   status result = ALIBI_OK;
   if (!expected)
-    result = fail(error, ALIBI_INVALID, "%s: expected none, as in %s, found %.200s", option, what, found ? found : "one");
+    result = fail(error, ALIBI_INVALID, "%s: expected none, as in %s, found %.200s", option, what,
+                  found ? found : "one");
   else if (!found || strcmp(expected, found) != 0)
     result = fail(error, ALIBI_INVALID, "%s: expected %.200s, as in %s, found %.200s", option, expected, what,
                   found ? found : "nothing");

@@ -244,16 +244,16 @@ static void slips_in_a_file_are_named(void **unused)
   refuse_file("{\"config\": \"x\"}", "config: expected none, since a file of settings names no other");
   refuse_file("{\"layers\": 0}", "layers: expected an integer from 1 to 1024, found 0");
   refuse_file("{\"layers\": 2.5}", "layers: expected an integer from 1 to 1024, found 2.5");
-  refuse_file("{\"layers\": \"3\"}", "layers: expected a number");
-  refuse_file("{\"qk_norm\": 1}", "qk_norm: expected true or false");
+  refuse_file("{\"layers\": \"3\"}", "layers: expected a number, found a text");
+  refuse_file("{\"qk_norm\": 1}", "qk_norm: expected true or false, found a number");
   refuse_file("{\"activation\": \"swish\"}",
               "activation: expected one of gelu, gelu-tanh, relu-squared-with-a-long-name, found 'swish'");
-  refuse_file("{\"out\": \"\"}", "out: expected DIR, a text or a list");
-  refuse_file("{\"test_lengths\": {}}", "test_lengths: expected LIST, a text or a list");
+  refuse_file("{\"out\": \"\"}", "out: expected DIR, a text or a list, found an empty text");
+  refuse_file("{\"test_lengths\": {}}", "test_lengths: expected LIST, a text or a list, found an object");
   refuse_file("{\"learning_rate\": 1, \"learning-rate\": 2}", "learning-rate: given more than once");
   refuse_file("{\"texts\": \"a\"}", "texts: expected a list of files");
   refuse_file("{\"texts\": [1]}", "texts: expected a list of files");
-  refuse_file("[]", "expected an object with the names of options as its keys");
+  refuse_file("[]", "expected an object with the names of options as its keys, found an empty list");
   assert_int_equal(parse_with("{\"layers\": 1, \"layers\": 2}", ""), ALIBI_BAD_INPUT);
   scratch_says(error.message, "layers");
   assert_int_equal(parse("--config /no/such/file"), ALIBI_BAD_INPUT);
