@@ -13,7 +13,7 @@ enum { ROW_BLOCK = 192, COLUMN_BLOCK = 256 };
  * of A (STRIP floats) meets one panel after the other.  Where A is turned, a block of it is copied for each slab
  * (kernel/matmul.c), so slabs there are wide. */
 enum { SLAB_DEPTH = 768, SLAB_COLUMNS = 256, TURNED_DEPTH = 384, TURNED_COLUMNS = 384, STRIP = 144 << 10 };
-enum { SLAB_ROWS = 2048, LEAST_ROWS = 192, ITEMS_A_THREAD = 3 };
+enum { SLAB_ROWS = 2048, LEAST_ROWS = 48, LEAST_COLUMNS = 128, ITEMS_A_THREAD = 3 };
 enum { TILE_UNIT = 24, DEPTH_UNIT = 16 }; /* whole register tiles; whole cache lines */
 
 /* What a number costs in multiply-adds of a full register tile: to fetch a weight (decoding one text, 6 blocks of
@@ -69,14 +69,10 @@ static size_t slab_depth(size_t inner, bool turned)
   return piece_of(inner, turned ? TURNED_DEPTH : SLAB_DEPTH, DEPTH_UNIT);
 }
 
-static size_t slab_columns(const alibi_context *context, size_t columns, bool turned)
-{
-  return piece_of(columns, turned ? TURNED_COLUMNS : SLAB_COLUMNS, context->kernel->tile_columns);
-}
-
 static size_t slab_floats(const alibi_context *context, size_t columns, size_t inner, bool turned)
 {
-  return op_panel_floats(context, slab_depth(inner, turned), slab_columns(context, columns, turned));
+  size_t most = turned ? TURNED_COLUMNS : SLAB_COLUMNS;
+  return op_panel_floats(context, slab_depth(inner, turned), smaller(columns, most));
 }
 
 size_t op_linear_panel_floats(const alibi_context *context, size_t rows, size_t out, size_t in)
@@ -121,12 +117,27 @@ static void packed_product(alibi_context *context, const product_shape *p, const
   });
 }
 
-/* Rows of an item: fewer where there would not be work for all threads, but each item packs its slabs. */
-static size_t item_rows(const alibi_context *context, size_t rows, size_t column_items)
+/* How a product is cut into items of columns x rows, and its slabs. */
+typedef struct slab_cut {
+  size_t columns, column_items, rows, row_items, depth, floats;
+} slab_cut;
+
+/* Each item packs its slabs for itself, so there are no more items than it takes to give the threads equal shares,
+ * or several each. */
+static slab_cut cut_product(const alibi_context *context, const product_shape *p, bool turned)
 {
-  size_t most = SLAB_ROWS, wanted = context->threads > 1 ? ITEMS_A_THREAD * (size_t)context->threads : 1;
-  while (most > LEAST_ROWS && (rows + most - 1) / most * column_items < wanted) most /= 2;
-  return piece_of(rows, most, TILE_UNIT);
+  size_t threads = (size_t)context->threads, most = turned ? TURNED_COLUMNS : SLAB_COLUMNS;
+  size_t pieces = count_blocks(p->rows, SLAB_ROWS), unit = context->kernel->tile_columns;
+  if (count_blocks(p->columns, most) * pieces < threads) most = LEAST_COLUMNS;
+  slab_cut cut = {.columns = piece_of(p->columns, most, unit), .depth = slab_depth(p->inner, turned)};
+  cut.column_items = count_blocks(p->columns, cut.columns);
+  while ((pieces + 1) * LEAST_ROWS <= p->rows && pieces * cut.column_items % threads != 0 &&
+         pieces * cut.column_items < ITEMS_A_THREAD * threads)
+    pieces++;
+  cut.rows = piece_of(p->rows, larger(count_blocks(p->rows, larger(pieces, 1)), 1), context->kernel->tile_rows);
+  cut.row_items = count_blocks(p->rows, cut.rows);
+  cut.floats = op_panel_floats(context, cut.depth, cut.columns);
+  return cut;
 }
 
 /* turned: A's rows lie side by side, its inner indices a stride apart. */
@@ -134,19 +145,16 @@ static void slab_product(alibi_context *context, const op_workspace *work, const
                          right_operand b)
 {
   const kernel_table *k = context->kernel;
-  size_t depth = slab_depth(p->inner, turned), columns = slab_columns(context, p->columns, turned);
-  size_t slab_size = slab_floats(context, p->columns, p->inner, turned);
-  size_t column_items = count_blocks(p->columns, columns), rows = item_rows(context, p->rows, column_items);
-  size_t row_items = count_blocks(p->rows, rows),
-         strip = turned ? rows : larger(STRIP / depth / TILE_UNIT, 1) * TILE_UNIT;
+  slab_cut cut = cut_product(context, p, turned);
+  size_t strip = turned ? cut.rows : larger(STRIP / cut.depth / TILE_UNIT, 1) * TILE_UNIT;
   double operations = (double)(p->rows + MOVE) * (double)p->columns * (double)p->inner;
-  OP_FOR_ITEMS(context, dynamic, row_items * column_items, operations, {
-    size_t r0 = item % row_items * rows, c0 = item / row_items * columns, i0 = 0;
-    size_t last = smaller(r0 + rows, p->rows), width = smaller(p->columns - c0, columns);
-    float *slab = work->panels + worker * slab_size;
+  OP_FOR_ITEMS(context, dynamic, cut.row_items * cut.column_items, operations, {
+    size_t r0 = item % cut.row_items * cut.rows, c0 = item / cut.row_items * cut.columns, i0 = 0;
+    size_t last = smaller(r0 + cut.rows, p->rows), width = smaller(p->columns - c0, cut.columns);
+    float *slab = work->panels + worker * cut.floats;
     start_with_bias(k, p, r0, c0, last - r0, width);
     do { /* also once for inner == 0, which writes zeros */
-      size_t deep = smaller(p->inner - i0, depth);
+      size_t deep = smaller(p->inner - i0, cut.depth);
       k->pack(deep, width, b.data + i0 * b.inner_stride + c0 * b.column_stride, b.inner_stride, b.column_stride,
               slab);
       for (size_t r = r0; r < last; r += strip)
