@@ -317,6 +317,30 @@ bool path_is_directory(const char *path)
   return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
+/* The nearest of its parents that exists; malloc'd. */
+static char *real_parent(const char *path)
+{
+  char *part = strlen(path) > 0 ? strdup(path) : NULL, *found = NULL;
+  while (part && !(found = realpath(part, NULL)) && strcmp(part, ".") != 0) {
+    char *slash = strrchr(part, '/');
+    if (slash) slash[slash == part ? 1 : 0] = '\0';
+    else strcpy(part, ".");
+  }
+  free(part);
+  return found;
+}
+
+bool path_is_within(const char *path, const char *directory)
+{
+  char *outer = realpath(directory, NULL), *inner = real_parent(path);
+  size_t size = outer ? strlen(outer) : 0;
+  if (size == 1) size = 0; /* the root, which ends in the slash itself */
+  bool within = outer && inner && strncmp(inner, outer, size) == 0 && (inner[size] == '/' || inner[size] == '\0');
+  free(inner);
+  free(outer);
+  return within;
+}
+
 bool path_size(const char *path, uint64_t *size)
 {
   struct stat about;

@@ -67,6 +67,8 @@ void file_unlock(int lock);
 
 bool path_exists(const char *path);
 bool path_is_directory(const char *path);
+/* Is or will `path`, which need not exist, be that directory or within it? */
+bool path_is_within(const char *path, const char *directory);
 bool path_size(const char *path, uint64_t *size); /* of a plain file; false where it is none */
 /* "a/b" from "a" and "b"; malloc'd, NULL when memory is out. */
 char *path_join(const char *directory, const char *name);

@@ -296,6 +296,21 @@ done:
   return result;
 }
 
+/* Where a training begins: not among its texts, of which log.jsonl would be one when it goes on, and not in a
+ * folder of `alibi data build`, whose tokenizer it would replace. */
+static status check_place(const command_line *line, alibi_error *error)
+{
+  if (token_source_recognises(out) && path_is_directory(out))
+    return fail(error, ALIBI_INVALID,
+                "--out: expected a folder for a model, found the data of `alibi data build` in %s", out);
+  for (size_t i = 0; i < line->operand_count; i++)
+    if (!token_source_recognises(line->operands[i]) && path_is_directory(line->operands[i]) &&
+        path_is_within(out, line->operands[i]))
+      return fail(error, ALIBI_INVALID, "--out: expected a folder outside of the texts in %s, found %s",
+                  line->operands[i], out);
+  return ALIBI_OK;
+}
+
 static status save_settings(training *t, alibi_error *error)
 {
   t->settings = config_file_node(t->line, is_setting);
@@ -616,6 +631,7 @@ static status prepare(training *t, command_line *line, going_on *g, int *lock, a
   TRY(read_settings(t, g->path ? &g->about.config : NULL, error));
   t->out = out, t->from_path = from_path, t->valid_path = valid_path, t->held_out = own.held_out;
   if (!own.dry_run) {
+    if (!g->path) TRY(check_place(line, error));
     if (ranks_lead()) TRY(try_writing(lock, error));
     if (!own.resume && !own.overwrite) TRY(train_check_unfinished(out, error));
   }

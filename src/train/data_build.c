@@ -233,6 +233,20 @@ static status write_catalogue(build *b, const char *name, alibi_error *error)
 }
 
 /* A new folder: the tokenizer first, then the list of no shards. */
+/* A folder may hold something else, such as a model: its tokenizer is not written over. */
+static status check_tokenizer_place(const build *b, const char *path, alibi_error *error)
+{
+  alibi_tokenizer *there = NULL;
+  uint64_t found = 0;
+  if (!path_exists(path)) return ALIBI_OK;
+  bool same = open_tokenizer(path, &there, &found, NULL) == ALIBI_OK && found == b->catalogue->tokenizer;
+  alibi_tokenizer_free(there);
+  if (same) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID,
+              "%s: expected none, or that of this data, found another, which would be lost: name another --out",
+              path);
+}
+
 static status begin_new(build *b, alibi_error *error)
 {
   status result = ALIBI_OK;
@@ -244,6 +258,7 @@ static status begin_new(build *b, alibi_error *error)
   TRY(tokenizer_fingerprint(b->tokenizer, &b->catalogue->tokenizer, error));
   path = path_join(b->request->out, DATA_TOKENIZER);
   if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+  TRY(check_tokenizer_place(b, path, error));
   TRY(alibi_tokenizer_save(b->tokenizer, path, error));
   TRY(write_catalogue(b, DATA_UNFINISHED, error));
 done:

@@ -140,11 +140,18 @@ static const char *nanogpt_name(const char *split)
   return strcmp(split, data_split_names[SPLIT_VALID]) == 0 ? "val.bin" : "train.bin";
 }
 
+static bool ends_in(const char *path, const char *end)
+{
+  size_t size = strlen(path), length = strlen(end);
+  return size > length && strcmp(path + size - length, end) == 0;
+}
+
+/* A file with such a name is never read as a text: where it is not what it says, opening it tells why. */
 bool token_source_recognises(const char *path)
 {
   if (nanogpt_path(path)) return true;
   if (path_is_directory(path)) return has_file(path, DATA_FINISHED) || has_file(path, DATA_UNFINISHED);
-  return token_file_recognises(path);
+  return token_file_recognises(path) || ends_in(path, ".bin") || ends_in(path, ".tokens");
 }
 
 static int split_number(const char *split)
