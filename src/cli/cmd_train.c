@@ -104,8 +104,7 @@ static bool is_used(const char *method)
 /* What decides the outcome: without that, where it goes and how it is watched. */
 static bool is_setting(const void *values, const char *name)
 {
-  static const char *const others[] = {"out",       "write_config", "threads", "quiet", "resume",
-                                       "overwrite", "dry_run",      "json",    "ranks", NULL};
+  static const char *const others[] = {TRAIN_NO_SETTINGS, NULL};
   for (size_t i = 0; others[i]; i++)
     if (strcmp(name, others[i]) == 0) return false;
   if (strcmp(name, "vocabulary") == 0)

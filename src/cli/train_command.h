@@ -8,6 +8,10 @@
 #include "train/train_data.h"
 #include "train/training_run.h"
 
+/* Options that decide nothing of the outcome: where it goes, who computes, what is said. */
+#define TRAIN_NO_SETTINGS                                                                                         \
+  "out", "write_config", "threads", "quiet", "resume", "overwrite", "dry_run", "json", "ranks"
+
 typedef struct training {
   const command_line *line;
   const char *out, *from_path, *valid_path;

@@ -11,24 +11,9 @@
 #include "cli/train_command.h"
 
 /* May differ when a training goes on: they do not change what comes of it. */
-static const char *const free_names[] = {"out",
-                                         "write_config",
-                                         "threads",
-                                         "quiet",
-                                         "resume",
-                                         "overwrite",
-                                         "dry_run",
-                                         "json",
-                                         "ranks",
-                                         "checkpoint_every",
-                                         "checkpoint_minutes",
-                                         "keep_checkpoints",
-                                         "sample_every",
-                                         "sample_tokens",
-                                         "sample_temperature",
-                                         "sample_prompt",
-                                         "events",
-                                         NULL};
+static const char *const free_names[] = {
+    TRAIN_NO_SETTINGS, "checkpoint_every",   "checkpoint_minutes", "keep_checkpoints", "sample_every",
+    "sample_tokens",   "sample_temperature", "sample_prompt",      "events",           NULL};
 
 static void on_damaged(void *user, const char *sentence)
 {
