@@ -563,22 +563,10 @@ void file_unlock(int lock)
   if (lock >= 0) close(lock);
 }
 
-static volatile sig_atomic_t lost_file_code;
-
-static void on_lost_file(int number)
+void descriptor_say(int descriptor, const char *text)
 {
-  static const char sentence[] =
-      "\nalibi: a file that is in use was cut off, or could not be read: ended at once; what was saved before is whole\n";
-  (void)number;
-  ssize_t written = write(STDERR_FILENO, sentence, sizeof sentence - 1);
+  ssize_t written = write(descriptor, text, strlen(text));
   (void)written;
-  _exit(lost_file_code);
-}
-
-void system_end_with_lost_file(int exit_code)
-{
-  lost_file_code = exit_code;
-  signal(SIGBUS, on_lost_file);
 }
 
 void system_end_with_parent(void)

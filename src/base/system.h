@@ -101,9 +101,8 @@ long descriptor_read(int descriptor, void *buffer, size_t size);
 /* Asks the system to end this process (SIGTERM) when its parent ends. */
 void system_end_with_parent(void);
 
-/* A mapped file that is cut off, or whose disk fails, while it is in use: nothing can go on then.  From now on such a
- * process says so on standard error and ends with this code. */
-void system_end_with_lost_file(int exit_code);
+/* For handlers of signals, where printf may not be called. */
+void descriptor_say(int descriptor, const char *text);
 
 /* A stream that writes to an open descriptor, NULL where it is not open. */
 FILE *descriptor_stream(int descriptor);

@@ -29,6 +29,15 @@ static void on_file_limit(int number)
   (void)number;
 }
 
+/* A mapped file was cut off, or its disk failed, while it was in use: nothing can go on. */
+static void on_lost_file(int number)
+{
+  (void)number;
+  descriptor_say(2, "\nalibi: a file that is in use was cut off, or could not be read: ended at once; what was "
+                    "saved before is whole\n");
+  _Exit(command_exit_code(ALIBI_BAD_INPUT));
+}
+
 static void write_usage(FILE *stream)
 {
   fputs("usage: alibi COMMAND [options]\n\n"
@@ -133,7 +142,7 @@ int main(int count, char **arguments)
   terminal_guard_descriptors();
   signal(SIGPIPE, on_closed_pipe); /* a handler, not SIG_IGN: programs that we start get the default back */
   signal(SIGXFSZ, on_file_limit);
-  system_end_with_lost_file(command_exit_code(ALIBI_BAD_INPUT));
+  signal(SIGBUS, on_lost_file);
   alibi_error error;
   alibi_error_init(&error);
   status result = run(count, arguments, &error);
