@@ -76,7 +76,7 @@ typedef struct ahead {
   bool turned;
 } ahead;
 
-/* A line's worth of inner indices. */
+/* A line's worth of inner indices.  Rows of A go into the second-level cache: the first has B. */
 INLINE void fetch_ahead(ahead *next)
 {
   if (!next->at) return;
@@ -84,7 +84,7 @@ INLINE void fetch_ahead(ahead *next)
     UNROLLED for (int i = 0; i < CACHE_LINE; i++) __builtin_prefetch(next->at + (size_t)i * next->stride);
     next->at += CACHE_LINE * next->stride;
   } else {
-    UNROLLED for (int r = 0; r < TILE_ROWS; r++) __builtin_prefetch(next->at + (size_t)r * next->stride);
+    UNROLLED for (int r = 0; r < TILE_ROWS; r++) __builtin_prefetch(next->at + (size_t)r * next->stride, 0, 2);
     next->at += CACHE_LINE;
   }
 }
