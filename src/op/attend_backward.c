@@ -163,9 +163,14 @@ static void prepare_head(const alibi_context *context, const op_attention *a, co
 /* Heads first .. first + heads - 1. */
 static void zero_rows(const op_heads_out *x, size_t first, size_t heads, size_t head_size, size_t row, size_t rows)
 {
+  size_t runs = heads, run = head_size;
+  if (x->head_stride == head_size) { /* side by side: many calls for little would cost more than the zeros */
+    runs = heads > 0;
+    run = heads * head_size;
+  }
   for (size_t r = row; r < row + rows; r++)
-    for (size_t h = first; h < first + heads; h++)
-      memset(x->data + r * x->row_stride + h * x->head_stride, 0, head_size * sizeof *x->data);
+    for (size_t i = 0; i < runs; i++)
+      memset(x->data + r * x->row_stride + (first + i) * x->head_stride, 0, run * sizeof *x->data);
 }
 
 /* dq of some heads, and dk and dv of the groups that begin among them. */
