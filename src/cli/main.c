@@ -1,5 +1,5 @@
-/* The command `alibi`: finds the subcommand in the registry, parses its options, runs it, and turns what it returns
- * into one sentence and an exit code.  Nothing else happens here; a new subcommand is a file and a row. */
+/* The command `alibi`: finds the subcommand in the registry, parses its options, runs it, and turns what it
+ * returns into one sentence and an exit code.  Nothing else happens here; a new subcommand is a file and a row. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -86,7 +86,11 @@ static status run_command(const command *c, int count, char **arguments, alibi_e
     goto done;
   }
   TRY(command_line_parse(&line, c, count, arguments, error));
-  progress_open(stderr, cli_quiet() ? PROGRESS_SILENT : terminal_is(stderr) ? PROGRESS_TERMINAL : PROGRESS_LINES, -1);
+  progress_open(stderr,
+                cli_quiet()           ? PROGRESS_SILENT
+                : terminal_is(stderr) ? PROGRESS_TERMINAL
+                                      : PROGRESS_LINES,
+                -1);
   result = c->run(&line, error);
   progress_clear();
 done:
@@ -117,7 +121,8 @@ static status run(int count, char **arguments, alibi_error *error)
   return run_command(c, count - 2, arguments + 2, error);
 }
 
-/* A full disk shows only when the last byte is flushed.  A reader that went away (alibi ... | head) is no failure. */
+/* A full disk shows only when the last byte is flushed.  A reader that went away (alibi ... | head) is no failure.
+ */
 static status finish_output(alibi_error *error)
 {
   bool failed = ferror(stdout) != 0;
@@ -128,9 +133,10 @@ static status finish_output(alibi_error *error)
   return fail(error, ALIBI_FAILED, "cannot write to standard output");
 }
 
-/* The threads of gcc's OpenMP spin while they wait for each other.  On a machine that does other work too this burns most of the time
- * (20 training steps beside two busy processes: 10.9 s against 5.3 s); waiting a thousand turns and then sleeping costs 3 % on
- * an idle one.  The library reads the number when it is loaded, so the program starts itself again. */
+/* The threads of gcc's OpenMP spin while they wait for each other.  On a machine that does other work too this
+ * burns most of the time (20 training steps beside two busy processes: 10.9 s against 5.3 s); waiting a thousand
+ * turns and then sleeping costs 3 % on an idle one.  The library reads the number when it is loaded, so the
+ * program starts itself again. */
 static void wait_politely(char **arguments)
 {
   if (!getenv("OMP_WAIT_POLICY")) system_restart_with("GOMP_SPINCOUNT", "1000", arguments);

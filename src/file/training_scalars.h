@@ -1,5 +1,5 @@
-/* file/training_scalars.h - the lines of a training's log (file/training_log.h) as scalars of a file of events: the
- * one place that names them, whether they are written while the training runs or out of its log. */
+/* file/training_scalars.h - the lines of a training's log (file/training_log.h) as scalars of a file of events:
+ * the one place that names them, whether they are written while the training runs or out of its log. */
 #ifndef FILE_TRAINING_SCALARS_H
 #define FILE_TRAINING_SCALARS_H
 

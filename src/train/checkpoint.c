@@ -199,7 +199,8 @@ static status check_state(const char *path, json_node *root, alibi_error *error)
   fingerprint_to_text(expected, text);
   status result = fingerprint_of_state(root, found, error);
   if (result != ALIBI_OK || strcmp(found, text) == 0) return result;
-  return fail(error, ALIBI_BAD_INPUT, "%s: expected the state that was saved, found a damaged one (its fingerprint differs)", path);
+  return fail(error, ALIBI_BAD_INPUT,
+              "%s: expected the state that was saved, found a damaged one (its fingerprint differs)", path);
 }
 
 static status add_fingerprint(json_node *files, const char *directory, const char *name, alibi_error *error)
