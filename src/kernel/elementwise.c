@@ -45,7 +45,8 @@ static void moments(const norm_shape *s, size_t rows, const float *x, float *mea
 }
 
 /* One row of n. */
-INLINE void normalise(size_t n, const float *x, float mean, float rstd, const float *gain, const float *shift, float *y)
+INLINE void normalise(size_t n, const float *x, float mean, float rstd, const float *gain, const float *shift,
+                      float *y)
 {
   for (size_t c = 0; c < n; c += LANES) {
     size_t w = part(n, c);
@@ -73,15 +74,15 @@ void KERNEL(norm_forward)(const norm_shape *s, const float *x, const float *gain
 
 /* With g = dy * gain and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)); without a mean, mean(g) is
  * absent. */
-void KERNEL(norm_again)(const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean,
-                        const float *rstd, float *y)
+void KERNEL(norm_again)(const norm_shape *s, const float *x, const float *gain, const float *shift,
+                        const float *mean, const float *rstd, float *y)
 {
   for (size_t r = 0; r < s->rows; r++, x += s->in_stride, y += s->out_stride)
     normalise(s->columns, x, mean[r], rstd[r], gain, shift, y);
 }
 
-void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean, const float *rstd,
-                           const float *dy, float *dx, size_t dx_stride, bool accumulate)
+void KERNEL(norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
+                           const float *rstd, const float *dy, float *dx, size_t dx_stride, bool accumulate)
 {
   size_t n = s->columns;
   for (size_t r0 = 0; r0 < s->rows; r0 += LANES) {
@@ -211,9 +212,8 @@ INLINE vf silu_slope(vf x)
   return vf_fma(gate.large * gate.small, x, vf_select(x > 0.0f, gate.large, gate.small));
 }
 
-#define FORWARD(function)                                                                                            \
-  for (size_t i = 0; i < n; i += LANES)                                                                              \
-    vf_store_part(y + i, function(vf_load_part(x + i, part(n, i))), part(n, i))
+#define FORWARD(function)                                                                                         \
+  for (size_t i = 0; i < n; i += LANES) vf_store_part(y + i, function(vf_load_part(x + i, part(n, i))), part(n, i))
 
 void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, float *y)
 {
@@ -224,15 +224,16 @@ void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, 
   }
 }
 
-#define BACKWARD(function)                                                                                           \
-  for (size_t i = 0; i < n; i += LANES) {                                                                            \
-    size_t w = part(n, i);                                                                                           \
-    vf v = vf_load_part(x + i, w);                                                                                   \
-    vf_store_part(dx + i, vf_load_part(dy + i, w) * function##_slope(v), w);                                         \
-    if (y) vf_store_part(y + i, function(v), w);                                                                     \
+#define BACKWARD(function)                                                                                        \
+  for (size_t i = 0; i < n; i += LANES) {                                                                         \
+    size_t w = part(n, i);                                                                                        \
+    vf v = vf_load_part(x + i, w);                                                                                \
+    vf_store_part(dx + i, vf_load_part(dy + i, w) * function##_slope(v), w);                                      \
+    if (y) vf_store_part(y + i, function(v), w);                                                                  \
   }
 
-void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx, float *y)
+void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx,
+                                 float *y)
 {
   switch (kind) {
   case ACTIVATION_GELU_ERF: BACKWARD(gelu_erf) break;
@@ -249,12 +250,13 @@ void KERNEL(activation_gate)(size_t n, const float *gate, const float *value, fl
   }
 }
 
-void KERNEL(activation_gate_backward)(size_t n, const float *gate, const float *value, const float *dy, float *dgate,
-                                      float *dvalue, float *y)
+void KERNEL(activation_gate_backward)(size_t n, const float *gate, const float *value, const float *dy,
+                                      float *dgate, float *dvalue, float *y)
 {
   for (size_t i = 0; i < n; i += LANES) {
     size_t w = part(n, i);
-    vf g = vf_load_part(gate + i, w), v = vf_load_part(value + i, w), d = vf_load_part(dy + i, w), through = silu(g);
+    vf g = vf_load_part(gate + i, w), v = vf_load_part(value + i, w), d = vf_load_part(dy + i, w),
+       through = silu(g);
     vf_store_part(dgate + i, d * v * silu_slope(g), w);
     vf_store_part(dvalue + i, d * through, w);
     if (y) vf_store_part(y + i, through * v, w);
@@ -360,7 +362,8 @@ void KERNEL(rotate_adjacent)(size_t half, const float *cosine, const float *sine
   }
 }
 
-void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss, float *d)
+void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss,
+                           float *d)
 {
   vf largest = vf_splat(-INFINITY), sum = {0};
   for (size_t c = 0; c < n; c += LANES) {

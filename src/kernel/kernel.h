@@ -134,14 +134,14 @@ typedef struct dropout_row {
   float scale;        /* of the others */
 } dropout_row;
 
-/* 32 random bits of a channel: two rounds of a mixer with low bias (multiplications and shifts as in C. Wellons' lowbias32),
- * a key before each.  `number` is an unsigned integer or a vector of them. */
-#define DROPOUT_BITS(number, row, channel)                                                                          \
-  do {                                                                                                              \
-    (number) = ((channel) + (row)->key[0]) * 0x9e3779b1u;                                                           \
-    (number) = ((number) ^ ((number) >> 16)) * 0x7feb352du ^ (row)->key[1];                                         \
-    (number) = ((number) ^ ((number) >> 15)) * 0x846ca68bu;                                                         \
-    (number) = (number) ^ ((number) >> 16);                                                                         \
+/* 32 random bits of a channel: two rounds of a mixer with low bias (multiplications and shifts as in C. Wellons'
+ * lowbias32), a key before each.  `number` is an unsigned integer or a vector of them. */
+#define DROPOUT_BITS(number, row, channel)                                                                        \
+  do {                                                                                                            \
+    (number) = ((channel) + (row)->key[0]) * 0x9e3779b1u;                                                         \
+    (number) = ((number) ^ ((number) >> 16)) * 0x7feb352du ^ (row)->key[1];                                       \
+    (number) = ((number) ^ ((number) >> 15)) * 0x846ca68bu;                                                       \
+    (number) = (number) ^ ((number) >> 16);                                                                       \
   } while (0)
 
 typedef struct adamw_step {
@@ -197,15 +197,15 @@ typedef struct kernel_table {
   void (*norm_again)(const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean,
                      const float *rstd, float *y);
   /* dx, or dx += ... where accumulate; rows of dx dx_stride apart, of dy as y.  dx may be dy where not. */
-  void (*norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean, const float *rstd,
-                        const float *dy, float *dx, size_t dx_stride, bool accumulate);
-  /* Columns from .. to-1: dgain[c] += sum_r dy (x - mean) rstd, dshift[c] += sum_r dy: chains that start there and go on row
-   * by row (of the reference: one rounding a call).  Either may be NULL. */
+  void (*norm_backward)(const norm_shape *s, const float *x, const float *gain, const float *mean,
+                        const float *rstd, const float *dy, float *dx, size_t dx_stride, bool accumulate);
+  /* Columns from .. to-1: dgain[c] += sum_r dy (x - mean) rstd, dshift[c] += sum_r dy: chains that start there and
+   * go on row by row (of the reference: one rounding a call).  Either may be NULL. */
   void (*norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
                              const float *rstd, const float *dy, float *dgain, float *dshift);
 
-  /* Not of SWIGLU.  To 4 units in the last place of y, 8 where x < -1 (tanh form: of |x| / 16 at least); slopes to 8 of
-   * their terms. */
+  /* Not of SWIGLU.  To 4 units in the last place of y, 8 where x < -1 (tanh form: of |x| / 16 at least); slopes to
+   * 8 of their terms. */
   void (*activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
   /* y: what forward gave, to the bit; NULL: not wanted.  dx may be x or dy, and y the other one. */
   void (*activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, /* dx = */
@@ -229,9 +229,10 @@ typedef struct kernel_table {
   void (*rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
   void (*rotate_adjacent)(size_t half, const float *cosine, const float *sine, bool inverse, float *x); /* (2p, 2p + 1) */
 
-  /* One row of logits: *loss = -log softmax(x)[target]; where d is given (it may be x), the gradient of weight * (loss +
-   * z_loss * lse^2), lse = log sum exp x: d = ((1 + 2 z_loss lse) softmax - onehot) * weight. */
-  void (*cross_entropy)(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss, float *d);
+  /* One row of logits: *loss = -log softmax(x)[target]; where d is given (it may be x), the gradient of weight *
+   * (loss + z_loss * lse^2), lse = log sum exp x: d = ((1 + 2 z_loss lse) softmax - onehot) * weight. */
+  void (*cross_entropy)(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss,
+                        float *d);
 
   void (*adamw)(size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v);
 } kernel_table;

@@ -28,8 +28,8 @@ void matmul_reference(size_t rows, size_t columns, size_t inner, const float *a,
     }
 }
 
-void norm_again_reference(const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean,
-                          const float *rstd, float *y)
+void norm_again_reference(const norm_shape *s, const float *x, const float *gain, const float *shift,
+                          const float *mean, const float *rstd, float *y)
 {
   for (size_t r = 0; r < s->rows; r++, x += s->in_stride, y += s->out_stride)
     for (size_t c = 0; c < s->columns; c++)
@@ -117,7 +117,8 @@ void activation_forward_reference(activation_kind kind, size_t n, const float *x
   for (size_t i = 0; i < n; i++) y[i] = (float)activation(kind, x[i], &slope);
 }
 
-void activation_backward_reference(activation_kind kind, size_t n, const float *x, const float *dy, float *dx, float *y)
+void activation_backward_reference(activation_kind kind, size_t n, const float *x, const float *dy, float *dx,
+                                   float *y)
 {
   for (size_t i = 0; i < n; i++) {
     double slope, value = activation(kind, x[i], &slope);
@@ -132,8 +133,8 @@ void activation_gate_reference(size_t n, const float *gate, const float *value, 
   for (size_t i = 0; i < n; i++) y[i] = (float)(activation(ACTIVATION_SILU, gate[i], &slope) * value[i]);
 }
 
-void activation_gate_backward_reference(size_t n, const float *gate, const float *value, const float *dy, float *dgate,
-                                        float *dvalue, float *y)
+void activation_gate_backward_reference(size_t n, const float *gate, const float *value, const float *dy,
+                                        float *dgate, float *dvalue, float *y)
 {
   for (size_t i = 0; i < n; i++) {
     double slope, through = activation(ACTIVATION_SILU, gate[i], &slope), d = dy[i], v = value[i];
@@ -198,7 +199,8 @@ void rotate_adjacent_reference(size_t half, const float *cosine, const float *si
   }
 }
 
-void cross_entropy_reference(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss, float *d)
+void cross_entropy_reference(size_t n, const float *x, size_t target, float weight, float z_loss, float *loss,
+                             float *d)
 {
   double largest = x[0], total = 0;
   for (size_t c = 0; c < n; c++)

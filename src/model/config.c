@@ -17,8 +17,9 @@ _Static_assert((int)ALIBI_SCORE_SCALING_LOG_N == (int)SCORE_SCALING_LOG_N &&
                    (int)ALIBI_SCORE_SCALING_SSMAX == (int)SCORE_SCALING_SSMAX,
                "the public names of score scaling are those of the position room");
 
-_Static_assert((int)ALIBI_GELU_ERF == (int)ACTIVATION_GELU_ERF && (int)ALIBI_GELU_TANH == (int)ACTIVATION_GELU_TANH &&
-                   (int)ALIBI_SILU == (int)ACTIVATION_SILU && (int)ALIBI_SWIGLU == (int)ACTIVATION_SWIGLU,
+_Static_assert((int)ALIBI_GELU_ERF == (int)ACTIVATION_GELU_ERF &&
+                   (int)ALIBI_GELU_TANH == (int)ACTIVATION_GELU_TANH && (int)ALIBI_SILU == (int)ACTIVATION_SILU &&
+                   (int)ALIBI_SWIGLU == (int)ACTIVATION_SWIGLU,
                "the public names of activations are those of the kernels");
 
 #define AT(member) offsetof(alibi_model_config, member)

@@ -61,8 +61,8 @@ void op_norm_again(alibi_context *context, size_t rows, size_t columns, const fl
 }
 
 static void norm_backward_gain(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
-                               const float *x, size_t x_stride, const float *mean, const float *rstd, const float *dy,
-                               size_t dy_stride, float *dgain, float *dshift)
+                               const float *x, size_t x_stride, const float *mean, const float *rstd,
+                               const float *dy, size_t dy_stride, float *dgain, float *dshift)
 {
   const kernel_table *k = context->kernel;
   size_t column_items = count_blocks(columns, COLUMN_BLOCK);
@@ -83,8 +83,8 @@ static void norm_backward_gain(alibi_context *context, op_norm n, size_t rows, s
 
 void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t groups, size_t columns,
                       const float *x, size_t x_stride, const float *gain, const float *mean, const float *rstd,
-                      const float *dy, size_t dy_stride, float *dx, size_t dx_stride, bool accumulate, float *dgain,
-                      float *dshift)
+                      const float *dy, size_t dy_stride, float *dx, size_t dx_stride, bool accumulate,
+                      float *dgain, float *dshift)
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK);
@@ -111,8 +111,8 @@ static size_t rows_of_block(size_t columns)
   return columns < FLAT_BLOCK ? FLAT_BLOCK / columns : 1;
 }
 
-void op_activation_forward(alibi_context *context, activation_kind kind, size_t rows, size_t columns, const float *x,
-                           float *y)
+void op_activation_forward(alibi_context *context, activation_kind kind, size_t rows, size_t columns,
+                           const float *x, float *y)
 {
   const kernel_table *k = context->kernel;
   size_t block = rows_of_block(columns), items = count_blocks(rows, block);
@@ -277,8 +277,8 @@ void op_cross_entropy(alibi_context *context, size_t rows, size_t vocabulary, co
       if (d) memset(d, 0, vocabulary * sizeof *d);
       continue;
     }
-    context->kernel->cross_entropy(vocabulary, logits + item * vocabulary, targets[item], weight, z_loss, losses + item,
-                                   d);
+    context->kernel->cross_entropy(vocabulary, logits + item * vocabulary, targets[item], weight, z_loss,
+                                   losses + item, d);
   });
 }
 

@@ -406,8 +406,8 @@ static void nothing_of_the_future_leaks(void **unused)
   }
 }
 
-/* Sums of biases come together within a pass, and a tied embedding is added to from two sides in every pass; all others go on
- * from pass to pass, row by row. */
+/* Sums of biases come together within a pass, and a tied embedding is added to from two sides in every pass; all
+ * others go on from pass to pass, row by row. */
 static void expect_equal_gradients(const bench *whole, const bench *parts, const char *settings)
 {
   for (size_t i = 0; i < whole->model->list.count; i++) {
@@ -419,7 +419,8 @@ static void expect_equal_gradients(const bench *whole, const bench *parts, const
       largest = fmax(largest, fabs(e[k]));
       off = fmax(off, fabs((double)e[k] - f[k]));
     }
-    if (exact && tiny_floats_differ(e, f, parameter_elements(p))) fail_msg("%s: %s: other bits", settings, p->name);
+    if (exact && tiny_floats_differ(e, f, parameter_elements(p)))
+      fail_msg("%s: %s: other bits", settings, p->name);
     if (!(off <= 1e-6 * largest)) fail_msg("%s: %s: off by %g of the largest", settings, p->name, off / largest);
   }
 }

@@ -131,9 +131,12 @@ static void gated_activation(void **unused)
       for (size_t i = 0; i < SWEEP; i++) {
         double slope, terms, through = formula(ACTIVATION_SILU, gate[i], &slope, &terms), d = dy[i];
         double least = fabs(gate[i]) * FLT_MIN;
-        expect_near("swiglu", t->name, i, y[i], through * value[i], 8 * ulp(fmax(fabs(through * value[i]), least)));
-        expect_near("gradient of a gate", t->name, i, dgate[i], d * value[i] * slope, 8 * ulp(fmax(fabs(d * value[i] * terms), least)));
-        expect_near("gradient of a value", t->name, i, dvalue[i], d * through, 8 * ulp(fmax(fabs(d * through), least)));
+        expect_near("swiglu", t->name, i, y[i], through * value[i],
+                    8 * ulp(fmax(fabs(through * value[i]), least)));
+        expect_near("gradient of a gate", t->name, i, dgate[i], d * value[i] * slope,
+                    8 * ulp(fmax(fabs(d * value[i] * terms), least)));
+        expect_near("gradient of a value", t->name, i, dvalue[i], d * through,
+                    8 * ulp(fmax(fabs(d * through), least)));
       }
       guarded_free();
     }
@@ -233,7 +236,8 @@ static void dropout(void **unused)
         for (size_t i = 0; i < 4; i++) {
           size_t n = lengths[k];
           dropout_row row = {{(uint32_t)(17 * k), (uint32_t)(i + 3)}, thresholds[i], 1.75f};
-          float *x = random_floats(n), *y = guarded_floats(n), *sum = filled_floats(n, 3), *expected = guarded_floats(n);
+          float *x = random_floats(n), *y = guarded_floats(n), *sum = filled_floats(n, 3),
+                *expected = guarded_floats(n);
           for (size_t c = 0; c < n; c++) x[c] += 2;
           reference_table()->drop(n, &row, x, expected, false);
           t->drop(n, &row, x, y, false);

@@ -194,7 +194,8 @@ static void check_loss(const kernel_table *t, size_t n, size_t target, double sp
     double relative = reduction(n, 1) + EPS * (fabs(x[c]) + fabs(largest));
     double of_lse = 2 * (double)z * (reduction(n, 1) + 4 * EPS * (fabs(log(total)) + fabs(largest)));
     expect_near("d with z-loss", t->name, c, with_z[c], (p * grown - (c == target)) * (double)0.01f,
-                0.01 * (p * (fabs(grown) * relative + of_lse) + 6 * EPS * (p * fabs(grown) + (c == target))) + FLT_MIN);
+                0.01 * (p * (fabs(grown) * relative + of_lse) + 6 * EPS * (p * fabs(grown) + (c == target))) +
+                    FLT_MIN);
   }
   float *in_place = copied_floats(n, x);
   t->cross_entropy(n, in_place, target, 0.01f, 0, &loss, in_place);

@@ -1,6 +1,7 @@
-/* Dropout: as many numbers go as the rate says, one independently of the other; which ones follows from the seed, the step and
- * the place alone, so that no cut into passes and no number of threads changes a bit; the gradient is that of the function
- * with these numbers taken out, by finite differences; without a rate, and in inference, nothing is dropped. */
+/* Dropout: as many numbers go as the rate says, one independently of the other; which ones follows from the seed,
+ * the step and the place alone, so that no cut into passes and no number of threads changes a bit; the gradient is
+ * that of the function with these numbers taken out, by finite differences; without a rate, and in inference,
+ * nothing is dropped. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -163,7 +164,8 @@ static void differences(const char *settings)
   for (size_t i = 0; i < b.model->list.count; i++) {
     const parameter *p = &b.model->list.items[i];
     double norm = 0, losses[4];
-    for (size_t k = p->offset; k < p->offset + parameter_elements(p); k++) norm += (double)direction[k] * direction[k];
+    for (size_t k = p->offset; k < p->offset + parameter_elements(p); k++)
+      norm += (double)direction[k] * direction[k];
     norm = sqrt(norm);
     assert_true(norm > 1e-3);
     double e = 0.1 / norm, reach[4] = {e, -e, e / 2, -e / 2};
@@ -245,7 +247,8 @@ static void without_a_rate_and_in_inference_nothing_goes(void **unused)
   inference->dropout = usual;
   assert_int_equal(model_forward(inference, b.tokens, segments, 2, &error), ALIBI_OK);
   assert_int_equal(model_forward(without.pass, b.tokens, segments, 2, &error), ALIBI_OK);
-  assert_int_equal(tiny_floats_differ(inference->hidden, without.pass->hidden, ROWS * (size_t)b.model->config.width), 0);
+  assert_int_equal(
+      tiny_floats_differ(inference->hidden, without.pass->hidden, ROWS * (size_t)b.model->config.width), 0);
   model_pass_free(inference);
   bench_close(&without);
   bench_close(&b);

@@ -424,7 +424,8 @@ static void usual_feed_forward(void **unused)
     assert_int_equal(alibi_model_new(context, &config, 1, &model, &error), ALIBI_OK);
     assert_int_equal(alibi_model_get_config(model)->feed_forward, cases[i].expected);
     assert_int_equal(parameter_find(&model->list, "blocks.0.feed_forward.input.weight")->rows, cases[i].rows);
-    assert_int_equal(parameter_find(&model->list, "blocks.0.feed_forward.output.weight")->columns, cases[i].expected);
+    assert_int_equal(parameter_find(&model->list, "blocks.0.feed_forward.output.weight")->columns,
+                     cases[i].expected);
     alibi_model_free(model);
   }
 }

@@ -1,6 +1,6 @@
-/* Recompute: a pass that keeps of each block only its input and what attention gave makes the rest again in backward, to the
- * same bits of loss and gradient, for every position method and kind of block, any number of threads, with dropout; and it
- * takes the memory that it says, of which a block has a fifth or so. */
+/* Recompute: a pass that keeps of each block only its input and what attention gave makes the rest again in
+ * backward, to the same bits of loss and gradient, for every position method and kind of block, any number of
+ * threads, with dropout; and it takes the memory that it says, of which a block has a fifth or so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,9 +59,10 @@ static void check(const char *isa, int threads, const char *settings, double dro
   outcome kept = run(isa, 1, settings, dropout, false), again = run(isa, threads, settings, dropout, true);
   size_t at = tiny_floats_differ(kept.gradients, again.gradients, kept.floats);
   if (kept.loss != again.loss || at)
-    fail_msg("%s, %d threads, dropout %g: expected the bits of a pass that keeps all: loss %.17g and %.17g, gradients "
-             "differ from %zu on",
-             settings, threads, dropout, kept.loss, again.loss, at);
+    fail_msg(
+        "%s, %d threads, dropout %g: expected the bits of a pass that keeps all: loss %.17g and %.17g, gradients "
+        "differ from %zu on",
+        settings, threads, dropout, kept.loss, again.loss, at);
   free(kept.gradients);
   free(again.gradients);
 }
@@ -91,7 +92,8 @@ static void every_instruction_set(void **unused)
   }
 }
 
-/* A block of width C keeps 2 C a row instead of 10 C, and some numbers for each head; what it makes again all blocks share. */
+/* A block of width C keeps 2 C a row instead of 10 C, and some numbers for each head; what it makes again all
+ * blocks share. */
 static void memory(void **unused)
 {
   (void)unused;
@@ -107,7 +109,8 @@ static void memory(void **unused)
       shape.recompute = recompute;
       bytes[deep][recompute] = model_pass_bytes(model, &shape);
       assert_int_equal(model_pass_new(model, &shape, &pass, &error), ALIBI_OK);
-      assert_true(bytes[deep][recompute] >= pass->memory.size && bytes[deep][recompute] < pass->memory.size + (1 << 16));
+      assert_true(bytes[deep][recompute] >= pass->memory.size &&
+                  bytes[deep][recompute] < pass->memory.size + (1 << 16));
       model_pass_free(pass);
     }
     alibi_model_free(model);
