@@ -78,7 +78,10 @@ static size_t slab_floats(const alibi_context *context, size_t columns, size_t i
 size_t op_linear_panel_floats(const alibi_context *context, size_t rows, size_t out, size_t in)
 {
   size_t forward = slab_floats(context, out, in, false), to_x = slab_floats(context, in, out, false);
-  return size_mul((size_t)context->threads, larger(larger(forward, to_x), slab_floats(context, in, rows, true)));
+  /* Fewer rows may make deeper slabs: 360 are one piece, 640 are two of 320. */
+  size_t deepest = size_round_up(smaller(rows, TURNED_DEPTH), DEPTH_UNIT);
+  size_t to_w = op_panel_floats(context, deepest, smaller(in, TURNED_COLUMNS));
+  return size_mul((size_t)context->threads, larger(larger(forward, to_x), to_w));
 }
 
 void op_pack_weight(alibi_context *context, const matrix *w, float *packed)

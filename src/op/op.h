@@ -35,7 +35,7 @@ typedef struct op_workspace {
 
 /* Floats of the panels of an operand with `inner` x `columns`. */
 size_t op_panel_floats(const alibi_context *context, size_t inner, size_t columns);
-/* Floats of panels that linear forward and backward of a weight [out, in] on R rows need. */
+/* Floats of panels that linear forward and backward of a weight [out, in] on R rows, or fewer, need. */
 size_t op_linear_panel_floats(const alibi_context *context, size_t rows, size_t out, size_t in);
 void op_pack_weight(alibi_context *context, const matrix *w, float *packed);
 
