@@ -16,7 +16,6 @@
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
 #include "golden/training_figures.h"
-#include "threads.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED 1
