@@ -740,19 +740,6 @@ static void attention(void **unused)
   same_bits(attention_that_sets, true);
 }
 
-/* Panels that many rows need are enough for fewer, which may be cut into deeper slabs. */
-static void fewer_rows_need_no_more_panels(void **unused)
-{
-  (void)unused;
-  alibi_context *context = spied_context(1);
-  for (size_t rows = 1; rows < 1700; rows += 3) {
-    size_t most = op_linear_panel_floats(context, rows, 32, 32);
-    for (size_t fewer = 1; fewer < rows; fewer += 5)
-      assert_true(op_linear_panel_floats(context, fewer, 32, 32) <= most);
-  }
-  alibi_context_free(context);
-}
-
 /* ---- teams ---- */
 
 static void add_on(int threads, bool share_all, size_t n, int team)
@@ -800,7 +787,6 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(linear),
-      cmocka_unit_test(fewer_rows_need_no_more_panels),
       cmocka_unit_test(rows_of_channels),
       cmocka_unit_test(numbers_in_a_line),
       cmocka_unit_test(attention),
