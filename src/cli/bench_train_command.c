@@ -134,7 +134,7 @@ done:
 static void print_rows(const bench_train_shape *s, const char *isa, const bench_train_run *runs, size_t count)
 {
   double tokens = (double)s->batch * (double)s->length;
-  printf("%" PRId64 " layers, width %" PRId64 ", %" PRId64 " heads, %" PRId64 " sequences of %" PRId64
+  printf("%" PRId64 " layers, width %" PRId64 ", %" PRId64 " heads, batch of %" PRId64 " x %" PRId64
          " tokens, vocabulary %" PRId64 "%s: %.2f million parameters, %.3g operations a step; %s\n",
          s->layers, s->width, s->heads, s->batch, s->length, s->vocabulary, s->recompute ? ", recompute" : "",
          runs[0].parameters * 1e-6, runs[0].operations, isa);
