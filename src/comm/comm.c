@@ -26,6 +26,7 @@ static const double TIME_TO_BE_HEARD = 0.3;
 
 struct comm {
   const transport_calls *calls; /* NULL: one rank */
+  comm *all_ranks;              /* of a group; NULL: this is they */
   transport_world world;
   ring ring;
   bool broken;                 /* the transport failed: there is no way back to the others */
@@ -96,14 +97,14 @@ status comm_open(const char *name, comm **out, alibi_error *error)
     TRY(memory_new(&c->all, (size_t)c->world.ranks, COMM_FEW * sizeof(double), "a communicator", error));
     TRY(ring_new(c->calls, &c->world, &c->ring, error));
     if (c->world.ranks == 1) {
-      c->calls->close();
+      c->calls->close(0);
       c->calls = NULL;
     }
   }
   *out = c;
   return ALIBI_OK;
 done:
-  if (opened && c->world.ranks == 1) c->calls->close();
+  if (opened && c->world.ranks == 1) c->calls->close(0);
   if (opened && c->world.ranks > 1) { /* comm_close then ends the others */
     c->broken = true;
     *out = c;
@@ -115,16 +116,53 @@ done:
   return result;
 }
 
+status comm_split(comm *c, int size, comm **group, alibi_error *error)
+{
+  comm *g = NULL;
+  status result = ALIBI_OK;
+  *group = NULL;
+  if (size < 1 || comm_ranks(c) % size != 0)
+    return fail(error, ALIBI_INVALID, "groups of %d ranks: expected a number that divides the %d ranks", size,
+                comm_ranks(c));
+  if (size == 1) return ALIBI_OK;
+  result = memory_new(&g, 1, sizeof *g, "a communicator", error);
+  if (result == ALIBI_OK) {
+    g->calls = c->calls;
+    g->all_ranks = c;
+    result = memory_new(&g->all, (size_t)size, COMM_FEW * sizeof(double), "a communicator", error);
+  }
+  TRY(comm_agree(c, result, error));
+  result = c->calls->split(size, &g->world, error);
+  if (result != ALIBI_OK) c->broken = true;
+  if (result == ALIBI_OK) result = ring_new(g->calls, &g->world, &g->ring, error);
+  TRY(comm_agree(c, result, error));
+  *group = g;
+  return ALIBI_OK;
+done:
+  if (g && g->world.place > 0 && !c->broken) g->calls->close(g->world.place);
+  if (g) memory_free(g->all);
+  memory_free(g);
+  return result;
+}
+
+/* Where something failed, whoever closes all ranks ends the process. */
+static void leave_group(comm *g)
+{
+  if (!g->broken && !g->all_ranks->broken) g->calls->close(g->world.place);
+}
+
 void comm_close(comm *c, status result, int exit_code)
 {
   if (!c) return;
-  if (c->calls) {
+  if (c->all_ranks) {
+    leave_group(c);
+  } else if (c->calls) {
     bool alone = c->broken || (result != ALIBI_OK && !c->agreed);
     if (alone) {
       descriptors_wait(NULL, 0, TIME_TO_BE_HEARD, NULL);
       c->calls->stop(exit_code);
     }
-    c->calls->close();
+    c->calls->close(0);
   }
   ring_free(&c->ring);
   free(c->requests);
@@ -147,7 +185,13 @@ int comm_local_ranks(const comm *c)
 }
 bool comm_is_broken(const comm *c)
 {
-  return c && c->broken;
+  return c && (c->broken || (c->all_ranks && c->all_ranks->broken));
+}
+void comm_break(comm *c)
+{
+  if (is_alone(c)) return;
+  c->broken = true;
+  if (c->all_ranks) c->all_ranks->broken = true;
 }
 comm_cost comm_cost_of(const comm *c)
 {
@@ -157,7 +201,17 @@ comm_cost comm_cost_of(const comm *c)
 /* After a failure of the transport, or in the middle of a sum, the others cannot be told. */
 static status noted(comm *c, status result)
 {
-  if (result != ALIBI_OK) c->broken = true;
+  if (result != ALIBI_OK) comm_break(c);
+  return result;
+}
+
+/* What can move, of all ranks' blocks too while a group waits. */
+static status move(comm *c, bool *moved, alibi_error *error)
+{
+  bool others = false;
+  status result = ring_progress(&c->ring, moved, error);
+  if (result == ALIBI_OK && c->all_ranks) result = ring_progress(&c->all_ranks->ring, &others, error);
+  *moved = *moved || others;
   return result;
 }
 
@@ -177,7 +231,7 @@ static status await(comm *c, transport_request *request, alibi_error *error)
     bool done = false, moved;
     TRY(c->calls->test(request, &done, error));
     if (done) break;
-    TRY(ring_progress(&c->ring, &moved, error));
+    TRY(move(c, &moved, error));
     if (moved) turns = 0;
     else relax(&turns);
   }
@@ -200,7 +254,7 @@ status comm_gather_begin(comm *c, float *x, size_t count, uint64_t *ticket, alib
 status comm_progress(comm *c, alibi_error *error)
 {
   bool moved;
-  return is_alone(c) ? ALIBI_OK : noted(c, ring_progress(&c->ring, &moved, error));
+  return is_alone(c) ? ALIBI_OK : noted(c, move(c, &moved, error));
 }
 
 status comm_wait(comm *c, uint64_t ticket, alibi_error *error)
@@ -211,7 +265,7 @@ status comm_wait(comm *c, uint64_t ticket, alibi_error *error)
   int turns = 0;
   while (!ring_is_done(&c->ring, ticket)) {
     bool moved;
-    TRY(noted(c, ring_progress(&c->ring, &moved, error)));
+    TRY(noted(c, move(c, &moved, error)));
     if (moved) turns = 0;
     else relax(&turns);
   }
@@ -233,7 +287,7 @@ status comm_all_gather(comm *c, const void *mine, size_t bytes, void *all, alibi
   }
   transport_request request = {0};
   status result;
-  TRY(c->calls->all_gather(mine, bytes, all, &request, error));
+  TRY(c->calls->all_gather(c->world.place, mine, bytes, all, &request, error));
   TRY(await(c, &request, error));
 done:
   return noted(c, result);
@@ -292,7 +346,7 @@ status comm_broadcast(comm *c, void *data, size_t bytes, int from, alibi_error *
   for (size_t at = 0; at < bytes;) {
     size_t n = bytes - at < TRANSPORT_LARGEST ? bytes - at : TRANSPORT_LARGEST;
     transport_request request = {0};
-    TRY(c->calls->broadcast((char *)data + at, n, from, &request, error));
+    TRY(c->calls->broadcast(c->world.place, (char *)data + at, n, from, &request, error));
     TRY(await(c, &request, error));
     at += n;
   }
@@ -331,8 +385,8 @@ static verdict judge(const comm *c)
 
 status comm_agree(comm *c, status own, alibi_error *error)
 {
-  if (is_alone(c) || (c->broken && own != ALIBI_OK)) return own;
-  if (c->broken) return fail(error, ALIBI_FAILED, "the other ranks cannot be reached");
+  if (is_alone(c) || (comm_is_broken(c) && own != ALIBI_OK)) return own;
+  if (comm_is_broken(c)) return fail(error, ALIBI_FAILED, "the other ranks cannot be reached");
   alibi_error said;
   alibi_error_init(&said);
   int32_t code = (int32_t)own;
@@ -362,7 +416,7 @@ static status receive_pieces(comm *c, int from, size_t bytes, comm_sink sink, vo
   for (size_t at = 0; at < bytes;) {
     size_t n = bytes - at < PIECE ? bytes - at : PIECE;
     transport_request request = {0};
-    TRY(c->calls->receive(c->piece, n, from, TAG_COLLECT, &request, error));
+    TRY(c->calls->receive(c->world.place, c->piece, n, from, TAG_COLLECT, &request, error));
     TRY(await(c, &request, error));
     if (*sunk == ALIBI_OK) *sunk = sink(user, c->piece, n, error);
     at += n;
@@ -377,7 +431,7 @@ static status send_pieces(comm *c, const char *data, size_t bytes, alibi_error *
   for (size_t at = 0; at < bytes;) {
     size_t n = bytes - at < PIECE ? bytes - at : PIECE;
     transport_request request = {0};
-    TRY(c->calls->send(data + at, n, 0, TAG_COLLECT, &request, error));
+    TRY(c->calls->send(c->world.place, data + at, n, 0, TAG_COLLECT, &request, error));
     TRY(await(c, &request, error));
     at += n;
   }
@@ -422,8 +476,8 @@ status comm_exchange_begin(comm *c, const comm_message *messages, size_t count, 
     const comm_message *m = &messages[i];
     transport_request *request = &c->requests[c->request_count++];
     *request = (transport_request){0};
-    if (m->send) TRY(c->calls->send(m->data, m->bytes, m->rank, TAG_EXCHANGE, request, error));
-    else TRY(c->calls->receive(m->data, m->bytes, m->rank, TAG_EXCHANGE, request, error));
+    if (m->send) TRY(c->calls->send(c->world.place, m->data, m->bytes, m->rank, TAG_EXCHANGE, request, error));
+    else TRY(c->calls->receive(c->world.place, m->data, m->bytes, m->rank, TAG_EXCHANGE, request, error));
   }
 done:
   return noted(c, result);

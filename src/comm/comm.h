@@ -33,6 +33,12 @@ status comm_open(const char *name, comm **c, alibi_error *error);
  * code, and this call does not return then: say the sentence before. */
 void comm_close(comm *c, status result, int exit_code);
 
+/* All ranks make this call: each gets the group of `size` neighbouring ranks that it is in, for which all calls
+ * here hold, with ranks counted in the group.  Blocks of all ranks move while a group waits.  A failure that a group
+ * agreed on is unknown to the others.  NULL where size is 1; ALIBI_INVALID where it does not divide the ranks.
+ * comm_close leaves a group, before all ranks are left. */
+status comm_split(comm *c, int size, comm **group, alibi_error *error);
+
 /* Names of the registry, "self, mpi", for sentences. */
 const char *comm_names(void);
 
@@ -69,6 +75,8 @@ status comm_barrier(comm *c, alibi_error *error);
 
 /* The ranks' own work failed in a place where the others could not be told: comm_close will end them all. */
 bool comm_is_broken(const comm *c);
+/* Says that this is so. */
+void comm_break(comm *c);
 
 /* ALIBI_OK where all ranks bring it.  Otherwise every rank returns the same failure, that of the lowest rank that
  * has one, the interruption of a rank only where nothing worse happened.  "rank 2: no space left" where only some

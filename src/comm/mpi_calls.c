@@ -7,7 +7,10 @@
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request of MPI fits into a handle");
 
-static MPI_Comm world = MPI_COMM_NULL; /* our own: messages of others who use MPI in this process are not ours */
+/* Our own: messages of others who use MPI in this process are not ours. */
+static MPI_Comm world = MPI_COMM_NULL;
+static MPI_Comm groups[TRANSPORT_PLACES]; /* from 1 on */
+static bool in_use[TRANSPORT_PLACES];
 static bool initialised_here;
 
 static status check(int code, const char *what, alibi_error *error)
@@ -28,11 +31,22 @@ static void keep(MPI_Request request, transport_request *kept)
   kept->active = true;
 }
 
-static void leave(void)
+static MPI_Comm at(int place)
+{
+  return place > 0 ? groups[place] : world;
+}
+
+static void leave(int place)
 {
   int finalised = 0;
   MPI_Finalized(&finalised);
   if (finalised) return;
+  for (int i = 1; i < TRANSPORT_PLACES; i++) {
+    if (!in_use[i] || (place > 0 && i != place)) continue;
+    MPI_Comm_free(&groups[i]);
+    in_use[i] = false;
+  }
+  if (place > 0) return;
   if (world != MPI_COMM_NULL) MPI_Comm_free(&world);
   if (initialised_here) MPI_Finalize();
 }
@@ -66,42 +80,59 @@ done:
   return result;
 }
 
+static status split(int size, transport_world *g, alibi_error *error)
+{
+  status result;
+  int rank = 0, place = 1;
+  while (place < TRANSPORT_PLACES && in_use[place]) place++;
+  if (place == TRANSPORT_PLACES)
+    RAISE(error, ALIBI_FAILED, "MPI: expected at most %d groups of ranks at once", TRANSPORT_PLACES - 1);
+  TRY(check(MPI_Comm_rank(world, &rank), "asking for the rank", error));
+  TRY(check(MPI_Comm_split(world, rank / size, rank, &groups[place]), "making a communicator", error));
+  in_use[place] = true;
+  MPI_Comm_set_errhandler(groups[place], MPI_ERRORS_RETURN);
+  *g = (transport_world){.rank = rank % size, .ranks = size, .local_ranks = 1, .place = place};
+done:
+  return result;
+}
+
 static void stop(int exit_code)
 {
   MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
-static status send_bytes(const void *data, size_t bytes, int to, int tag, transport_request *request,
+static status send_bytes(int place, const void *data, size_t bytes, int to, int tag, transport_request *request,
                          alibi_error *error)
 {
   MPI_Request r;
-  status result = check(MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, world, &r), "sending", error);
+  status result = check(MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, at(place), &r), "sending", error);
   if (result == ALIBI_OK) keep(r, request);
   return result;
 }
 
-static status receive_bytes(void *data, size_t bytes, int from, int tag, transport_request *request,
+static status receive_bytes(int place, void *data, size_t bytes, int from, int tag, transport_request *request,
                             alibi_error *error)
 {
   MPI_Request r;
-  status result = check(MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, world, &r), "receiving", error);
+  status result = check(MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, at(place), &r), "receiving", error);
   if (result == ALIBI_OK) keep(r, request);
   return result;
 }
 
-static status gather_all(const void *mine, size_t bytes, void *all, transport_request *request, alibi_error *error)
+static status gather_all(int place, const void *mine, size_t bytes, void *all, transport_request *request,
+                         alibi_error *error)
 {
   MPI_Request r;
   int n = (int)bytes;
-  status result = check(MPI_Iallgather(mine, n, MPI_BYTE, all, n, MPI_BYTE, world, &r), "gathering", error);
+  status result = check(MPI_Iallgather(mine, n, MPI_BYTE, all, n, MPI_BYTE, at(place), &r), "gathering", error);
   if (result == ALIBI_OK) keep(r, request);
   return result;
 }
 
-static status spread(void *data, size_t bytes, int from, transport_request *request, alibi_error *error)
+static status spread(int place, void *data, size_t bytes, int from, transport_request *request, alibi_error *error)
 {
   MPI_Request r;
-  status result = check(MPI_Ibcast(data, (int)bytes, MPI_BYTE, from, world, &r), "spreading", error);
+  status result = check(MPI_Ibcast(data, (int)bytes, MPI_BYTE, from, at(place), &r), "spreading", error);
   if (result == ALIBI_OK) keep(r, request);
   return result;
 }
@@ -124,6 +155,7 @@ __attribute__((visibility("default")))
 const transport_calls alibi_transport_calls = {.version = TRANSPORT_VERSION,
                                                .size = sizeof(transport_calls),
                                                .open = join,
+                                               .split = split,
                                                .close = leave,
                                                .stop = stop,
                                                .send = send_bytes,

@@ -47,7 +47,11 @@ status ring_new(const transport_calls *calls, const transport_world *world, ring
   int slots = world->ranks;
   if (slots < RING_FEWEST_SLOTS) slots = RING_FEWEST_SLOTS;
   if (slots > RING_MOST_SLOTS) slots = RING_MOST_SLOTS;
-  *r = (ring){.calls = calls, .rank = world->rank, .ranks = world->ranks, .slot_count = slots};
+  *r = (ring){.calls = calls,
+              .place = world->place,
+              .rank = world->rank,
+              .ranks = world->ranks,
+              .slot_count = slots};
   return memory_new(&r->slots, (size_t)slots, sizeof *r->slots, "a communicator", error);
 }
 
@@ -81,9 +85,9 @@ static status begin_step(ring *r, ring_slot *slot, alibi_error *error)
   status result = ALIBI_OK;
   comm_chunk(r->ranks, chunk_received(r, slot), item->count, &from, &n);
   float *to = item->kind == RING_REDUCE ? slot->received : item->x + from;
-  if (n > 0) TRY(r->calls->receive(to, n * sizeof(float), before, tag, &slot->receive, error));
+  if (n > 0) TRY(r->calls->receive(r->place, to, n * sizeof(float), before, tag, &slot->receive, error));
   comm_chunk(r->ranks, chunk_sent(r, slot), item->count, &from, &n);
-  if (n > 0) TRY(r->calls->send(item->x + from, n * sizeof(float), next, tag, &slot->send, error));
+  if (n > 0) TRY(r->calls->send(r->place, item->x + from, n * sizeof(float), next, tag, &slot->send, error));
   r->cost.bytes_sent += n * sizeof(float);
 done:
   return result;

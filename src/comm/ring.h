@@ -31,7 +31,7 @@ enum { RING_FEWEST_SLOTS = 4, RING_MOST_SLOTS = 64 };
 
 typedef struct ring {
   const transport_calls *calls;
-  int rank, ranks;
+  int place, rank, ranks;
   ring_slot *slots;
   int slot_count;
   ring_item *queue; /* a circle of `capacity`: `count` waiting from `first` */

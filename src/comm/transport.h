@@ -15,7 +15,8 @@
 enum {
   TRANSPORT_LARGEST = 1 << 30, /* bytes of one message */
   TRANSPORT_TAGS = 32768,      /* tags are below */
-  TRANSPORT_VERSION = 1
+  TRANSPORT_PLACES = 8,        /* all ranks, and groups of them, at once */
+  TRANSPORT_VERSION = 2
 };
 
 /* Something on its way.  {0} is done. */
@@ -27,6 +28,7 @@ typedef struct transport_request {
 typedef struct transport_world {
   int rank, ranks;
   int local_ranks; /* on this machine, with this one */
+  int place;       /* 0: all ranks; else a group, whose messages and ranks are its own */
 } transport_world;
 
 typedef struct transport_calls {
@@ -34,17 +36,23 @@ typedef struct transport_calls {
 
   /* Joins the other ranks; once in a process. */
   status (*open)(transport_world *world, alibi_error *error);
-  /* Leaves, together with the others. */
-  void (*close)(void);
+  /* All ranks together: groups of `size` neighbouring ranks, which divides their number. */
+  status (*split)(int size, transport_world *group, alibi_error *error);
+  /* Leaves a group, or all, together with the others. */
+  void (*close)(int place);
   /* Ends all ranks, and this process, with an exit code. */
   void (*stop)(int exit_code);
 
   /* Messages between two ranks with the same tag arrive in the order in which they were sent. */
-  status (*send)(const void *data, size_t bytes, int to, int tag, transport_request *request, alibi_error *error);
-  status (*receive)(void *data, size_t bytes, int from, int tag, transport_request *request, alibi_error *error);
+  status (*send)(int place, const void *data, size_t bytes, int to, int tag, transport_request *request,
+                 alibi_error *error);
+  status (*receive)(int place, void *data, size_t bytes, int from, int tag, transport_request *request,
+                    alibi_error *error);
   /* all [ranks, bytes]: mine of every rank. */
-  status (*all_gather)(const void *mine, size_t bytes, void *all, transport_request *request, alibi_error *error);
-  status (*broadcast)(void *data, size_t bytes, int from, transport_request *request, alibi_error *error);
+  status (*all_gather)(int place, const void *mine, size_t bytes, void *all, transport_request *request,
+                       alibi_error *error);
+  status (*broadcast)(int place, void *data, size_t bytes, int from, transport_request *request,
+                      alibi_error *error);
   /* Moves what can move; done: nothing is on its way any more. */
   status (*test)(transport_request *request, bool *done, alibi_error *error);
 } transport_calls;

@@ -43,8 +43,7 @@ static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *
 static const float *gradient_of_added(model_pass *p, const walk_shape *s, size_t layer, dropout_place place)
 {
   if (!walk_drops(p)) return p->dx;
-  op_dropout d = walk_dropout(p, layer, place, 0);
-  op_drop(p->model->context, &d, s->rows, s->width, p->dx, p->hidden, false); /* done with since the final norm */
+  walk_drop(p, s, layer, place, 0, s->rows, p->dx, p->hidden, false); /* done with since the final norm */
   return p->hidden;
 }
 
@@ -101,8 +100,8 @@ static const float *gates_backward(model_pass *p, const walk_shape *s, size_t la
   return through;
 }
 
-static void attention_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
-                               model_parameters *grads)
+static status attention_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
+                                 model_parameters *grads)
 {
   block_parameters *g = &grads->blocks[layer];
   alibi_context *context = p->model->context;
@@ -126,7 +125,13 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
     a.offset_grad = p->dkey_offsets;
     a.query_offset_grad = p->dquery_offsets;
   }
-  op_attention_backward(context, &a, p->attention_memory);
+  if (p->shared) {
+    status result = shared_attention_backward(p->shared, context, &a, p->sequences, p->segment_count,
+                                              p->reach + layer * p->shape.segments, &p->failure);
+    if (result != ALIBI_OK) return result;
+  } else {
+    op_attention_backward(context, &a, p->attention_memory);
+  }
   size_t first_scale = walk_first_scale(plan, s, layer);
   if (plan->row_scale)
     op_scale_heads_backward(context, s->rows, s->heads, s->head_size, plan->row_scale + first_scale, plan->length,
@@ -146,6 +151,7 @@ static void attention_backward(model_pass *p, const walk_shape *s, size_t layer,
   if (of_gates) op_add(context, s->rows * s->width, of_gates, p->normed);
   op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain, b->mean1, b->rstd1,
                    p->normed, s->width, p->dx, s->width, true, g->attention_norm_gain, g->attention_norm_shift);
+  return ALIBI_OK;
 }
 
 /* Gradients from `first` to `end` are final; returns where they begin, the next ones' end. */
@@ -162,6 +168,7 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   const position_plan *plan = &p->position.plan;
   position_plan_grad *own = &p->position_grad;
   walk_shape s = walk_shape_of(p);
+  alibi_error_init(&p->failure);
   assert(!p->spares_rows); /* the gradients of a row that no segment holds would be anything */
   if (own->embedding) memset(own->embedding, 0, p->shape.length * s.width * sizeof *own->embedding);
   size_t heads = plan->sets * s.heads, entries = heads * p->shape.length;
@@ -177,13 +184,10 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   for (size_t layers = (size_t)p->model->config.layers, layer = layers; layer-- > 0;) {
     if (p->shape.recompute && layer + 1 < layers) walk_again(p, &s, layer);
     feed_forward_backward(p, &s, layer, &p->blocks[layer], &grads->blocks[layer]);
-    attention_backward(p, &s, layer, &p->blocks[layer], grads);
+    if (attention_backward(p, &s, layer, &p->blocks[layer], grads) != ALIBI_OK) return loss;
     final = tell(hooks, grads, grads->blocks[layer].attention_norm_gain, final);
   }
-  if (walk_drops(p)) {
-    op_dropout d = walk_dropout(p, 0, DROP_EMBEDDING, 0);
-    op_drop(context, &d, s.rows, s.width, p->dx, p->dx, false);
-  }
+  if (walk_drops(p)) walk_drop(p, &s, 0, DROP_EMBEDDING, 0, s.rows, p->dx, p->dx, false);
   op_embedding_backward(context, s.rows, s.width, p->tokens, p->positions, plan->embedding_scale, p->dx,
                         grads->embedding, own->embedding);
   if (p->model->method->backward) p->model->method->backward(&p->request, plan, own, grads->position);

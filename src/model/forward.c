@@ -1,5 +1,6 @@
 /* The forward pass: embedding, blocks, final norm.  A block is pre-norm attention and a pre-norm feed-forward
  * part, each added to the residual stream; what varies between families is data in the configuration. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -24,11 +25,22 @@ walk_shape walk_shape_of(const model_pass *p)
                       .activation = model_config_activation(c)};
 }
 
-op_dropout walk_dropout(const model_pass *p, size_t layer, dropout_place place, size_t row)
+void walk_drop(const model_pass *p, const walk_shape *s, size_t layer, dropout_place place, size_t r0, size_t rows,
+               const float *x, float *out, bool adds)
 {
   const pass_dropout *d = &p->dropout;
   uint64_t places = (uint64_t)p->model->config.layers * DROP_PLACES;
-  return (op_dropout){d->rate, d->seed, d->step * places + layer * DROP_PLACES + place, d->first_row + row};
+  op_dropout drop = {d->rate, d->seed, d->step * places + layer * DROP_PLACES + place, d->first_row + r0};
+  if (!p->shared) {
+    op_drop(p->model->context, &drop, rows, s->width, x, out, adds);
+    return;
+  }
+  assert(r0 == 0 && rows == s->rows);
+  for (size_t i = 0; i < p->segment_count; i++) { /* rows of other ranks lie between */
+    const shared_sequence *q = &p->sequences[i];
+    drop.first_row = d->first_row + i * q->length + q->first;
+    op_drop(p->model->context, &drop, q->rows, s->width, x + q->row * s->width, out + q->row * s->width, adds);
+  }
 }
 
 op_attention walk_attention(const model_pass *p, const walk_shape *s, size_t layer, const block_activations *b)
@@ -201,6 +213,9 @@ static status attend(model_pass *p, const walk_shape *s, size_t layer, block_act
   } else if (!p->shape.keep) {
     a.visited = NULL;
   }
+  if (p->shared)
+    return shared_attention_forward(p->shared, p->model->context, &a, p->sequences, p->segment_count,
+                                    p->reach + (p->shape.keep ? layer * p->shape.segments : 0), error);
   op_attention_forward(p->model->context, &a, p->attention_memory);
   return p->drops ? watch(p, s, layer, b, error) : ALIBI_OK;
 }
@@ -216,9 +231,8 @@ static void add_to_residual(model_pass *p, const walk_shape *s, size_t layer, dr
     op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, out, s->width, true);
     return;
   }
-  op_dropout d = walk_dropout(p, layer, place, r0);
   op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, added, s->width, false);
-  op_drop(context, &d, rows, s->width, added, out, true);
+  walk_drop(p, s, layer, place, r0, rows, added, out, true);
 }
 
 /* From what attention gave to the numbers before the activation, for rows r0 .. r0 + rows - 1. */
@@ -271,6 +285,19 @@ static status run_block(model_pass *p, const walk_shape *s, size_t layer, block_
   return ALIBI_OK;
 }
 
+/* A run of a sequence that several ranks hold. */
+static status enter_shared(model_pass *p, const pass_segment *s, size_t row, size_t segment, alibi_error *error)
+{
+  size_t first = 0, rows = p->shape.length;
+  if (p->shared) shared_rows(comm_ranks(p->shape.ranks), comm_rank(p->shape.ranks), p->shape.length, &first, &rows);
+  if (s->first != first || s->cache || wanted_rows(s) < s->count || (p->shared && s->count != rows))
+    return fail(error, ALIBI_INVALID,
+                "a pass: expected a run of %zu tokens from position %zu on, all wanted and without a cache, found %zu from %zu on",
+                rows, first, s->count, s->first);
+  p->sequences[segment] = (shared_sequence){.length = p->shape.length, .row = row, .first = first, .rows = rows};
+  return ALIBI_OK;
+}
+
 /* Checks the run and writes down where each row stands. */
 static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *segments, size_t count,
                     alibi_error *error)
@@ -287,6 +314,10 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
     if (s->first + s->count > p->shape.length || (s->cache && s->first + s->count > s->cache->capacity))
       return fail(error, ALIBI_INVALID, "position %zu: beyond the %zu that were prepared", s->first + s->count - 1,
                   s->cache ? s->cache->capacity : p->shape.length);
+    if (p->shared || (s->first > 0 && !s->cache)) {
+      status result = enter_shared(p, s, row, i, error);
+      if (result != ALIBI_OK) return result;
+    }
     if (wanted_rows(s) < s->count) p->spares_rows = true;
     if (s->cache && s->cache->pool) p->drops = true;
     p->attention[i] = (attention_segment){
@@ -314,7 +345,7 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
 status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *segments, size_t count,
                      alibi_error *error)
 {
-  status result = enter(p, tokens, segments, count, error);
+  status result = comm_agree(p->shape.ranks, enter(p, tokens, segments, count, error), error);
   if (result != ALIBI_OK) return result;
   const model_parameters *w = &p->model->parameters;
   const position_plan *plan = &p->position.plan;
@@ -322,10 +353,7 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
   size_t layers = (size_t)p->model->config.layers;
   op_embedding_forward(p->model->context, s.rows, s.width, tokens, p->positions, plan->embedding_scale,
                        w->embedding, plan->embedding, p->blocks[0].x);
-  if (walk_drops(p)) {
-    op_dropout d = walk_dropout(p, 0, DROP_EMBEDDING, 0);
-    op_drop(p->model->context, &d, s.rows, s.width, p->blocks[0].x, p->blocks[0].x, false);
-  }
+  if (walk_drops(p)) walk_drop(p, &s, 0, DROP_EMBEDDING, 0, s.rows, p->blocks[0].x, p->blocks[0].x, false);
   for (size_t layer = 0; layer < layers; layer++) {
     bool last = layer + 1 == layers;
     block_activations *b = &p->blocks[p->shape.keep ? layer : 0];

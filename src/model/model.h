@@ -9,6 +9,7 @@
 #include "alibi/model.h"
 #include "base/context.h"
 #include "model/parameters.h"
+#include "model/shared_attention.h"
 #include "op/attend.h"
 #include "op/gates.h"
 #include "op/op.h"
@@ -48,7 +49,8 @@ matrix model_output_weight(const alibi_model *model);
 typedef struct pass_segment {
   size_t count;       /* tokens */
   size_t first;       /* position of the first one */
-  block_cache *cache; /* NULL: the run is a whole sequence (first == 0) and attends to itself */
+  block_cache *cache; /* NULL: the run is a whole sequence (first == 0) and attends to itself; or, in a pass of several
+                         ranks, what shared_rows says of one of shape.length tokens */
   size_t wanted; /* only the last so many tokens' hidden states are wanted (0: all): the last block then spares the
                     others */
 } pass_segment;
@@ -62,6 +64,7 @@ typedef struct pass_shape {
   bool drops;       /* caches may have pools */
   bool recompute;   /* keeps of each block only its input and what attention gave, and makes the rest again in backward: a
                        product with three of four weights, but never attention, whose cost grows with the length */
+  comm *ranks; /* that hold parts of each sequence and run this pass together; NULL, or one rank: whole sequences */
   const position_extension *extension; /* NULL: the model's own, if it has one */
   const void *extension_options;
 } pass_shape;
@@ -118,7 +121,11 @@ typedef struct model_pass {
   position_plan_grad position_grad;
   position_tails tails;
   op_workspace work;
-  void *attention_memory; /* op_attention_bytes, of forward and backward */
+  void *attention_memory; /* op_attention_bytes, of forward and backward; unless several ranks share sequences: */
+  shared_attention *shared;
+  shared_sequence *sequences; /* [segments] */
+  shared_reach *reach;        /* [L or, not kept, 1, segments] */
+  alibi_error failure;        /* of the last backward; its status is ALIBI_OK where there was none */
   /* the run */
   size_t rows;
   const uint32_t *tokens;
@@ -151,6 +158,8 @@ typedef struct model_pass {
 status model_pass_new(alibi_model *model, const pass_shape *shape, model_pass **pass, alibi_error *error);
 void model_pass_free(model_pass *pass);
 size_t model_pass_bytes(alibi_model *model, const pass_shape *shape);
+/* As model_pass_new would say, but for memory. */
+status model_pass_check(alibi_model *model, const pass_shape *shape, alibi_error *error);
 
 /* A cache for a pass: a list for every layer and key-value head, list = layer * G + head.  kept: 0, or a pool of so many
  * blocks a list on average, for a pass that drops. */
@@ -162,7 +171,8 @@ status model_cache_share(const model_pass *pass, block_cache *from, size_t lengt
 /* After the parameters changed: fills the position tables again. */
 void model_pass_refresh(model_pass *pass);
 
-/* tokens [sum of counts], run after run.  ALIBI_INVALID where a token is not below V or a position not below
+/* tokens [sum of counts], run after run.  With several ranks all make this call, with runs of the same sequences, and
+ * fail together.  ALIBI_INVALID where a token is not below V or a position not below
  * shape.length; ALIBI_FAILED where a row of a cache with a pool looks back to what was dropped.  Leaves hidden [R, C];
  * rows that are not wanted hold anything. */
 status model_forward(model_pass *pass, const uint32_t *tokens, const pass_segment *segments, size_t count,
@@ -177,6 +187,9 @@ void model_logits(model_pass *pass, size_t row, float *logits);
 /* Cross-entropy of every row against targets [R] (sum, in double, of nats; rows with OP_NO_TARGET count nowhere), and the
  * gradient of that sum (and of the z-loss, which is not in it), added to grads, which point into a block like the model's
  * values.  After a forward of segments that want all of their rows, which it uses up.  hooks: NULL or whom to tell.
+ *
+ * With several ranks all make this call, hooks may not make calls of their communicator, and keys travel, which can fail:
+ * pass->failure then says so, on all of them, grads hold anything and hooks may not have been told of all.
  *
  * However a batch of whole segments is cut into passes, the gradient is the same to rounding; and to the bit, but for those of
  * the position method and of a tied embedding (which is added to from two sides in every pass), which are sums of sums. */

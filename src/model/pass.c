@@ -53,6 +53,11 @@ static void layout_blocks(model_pass *p, arena *a)
   }
 }
 
+static bool is_shared(const pass_shape *shape)
+{
+  return comm_ranks(shape->ranks) > 1;
+}
+
 static size_t larger(size_t a, size_t b)
 {
   return a > b ? a : b;
@@ -76,24 +81,45 @@ static void layout_workspace(model_pass *p, arena *a)
   p->work.panels = arena_floats(a, panels);
 }
 
-static void layout_attention(model_pass *p, arena *a)
+static attention_size attention_size_of(const model_pass *p, bool backward)
 {
   const alibi_model_config *c = &p->model->config;
   const position_plan *plan = &p->position.plan;
-  bool distance = plan->bias == BIAS_DISTANCE;
-  attention_size size = {.segments = p->shape.segments, .queries = p->shape.rows, .keys = p->shape.rows,
-                         .heads = (size_t)c->heads, .kv_heads = (size_t)c->kv_heads,
-                         .head_size = (size_t)c->head_size, .table_length = distance ? plan->length : 0,
-                         .skips = p->model->method->decays, .key_offsets = plan->gated};
-  size_t bytes = op_attention_bytes(p->model->context, &size);
-  if (p->shape.keep) {
-    size.backward = true;
-    size.table_grad = distance && p->model->method->backward;
-    size.slope_grad = plan->bias == BIAS_SLOPE && p->model->method->backward;
-    size.query_offset_grad = plan->gated;
-    bytes = larger(bytes, op_attention_bytes(p->model->context, &size));
+  bool distance = plan->bias == BIAS_DISTANCE, learned = p->model->method->backward != NULL;
+  return (attention_size){.segments = p->shape.segments,
+                          .queries = p->shape.rows,
+                          .keys = is_shared(&p->shape) ? size_mul(p->shape.segments, p->shape.length) : p->shape.rows,
+                          .heads = (size_t)c->heads,
+                          .kv_heads = (size_t)c->kv_heads,
+                          .head_size = (size_t)c->head_size,
+                          .table_length = distance ? plan->length : 0,
+                          .skips = p->model->method->decays,
+                          .key_offsets = plan->gated,
+                          .backward = backward,
+                          .table_grad = backward && distance && learned,
+                          .slope_grad = backward && plan->bias == BIAS_SLOPE && learned,
+                          .query_offset_grad = backward && plan->gated};
+}
+
+/* What attention needs at most. */
+static size_t attention_bytes(const model_pass *p)
+{
+  attention_size forward = attention_size_of(p, false), backward = attention_size_of(p, true);
+  if (is_shared(&p->shape))
+    return shared_attention_bytes(p->model->context, p->shape.keep ? &backward : &forward);
+  size_t bytes = op_attention_bytes(p->model->context, &forward);
+  return p->shape.keep ? larger(bytes, op_attention_bytes(p->model->context, &backward)) : bytes;
+}
+
+static void layout_attention(model_pass *p, arena *a)
+{
+  size_t layers = p->shape.keep ? (size_t)p->model->config.layers : 1;
+  if (!is_shared(&p->shape)) {
+    p->attention_memory = arena_take(a, attention_bytes(p), 1);
+    return;
   }
-  p->attention_memory = arena_take(a, bytes, 1);
+  p->sequences = arena_take(a, p->shape.segments, sizeof *p->sequences);
+  p->reach = arena_take(a, size_mul(layers, p->shape.segments), sizeof *p->reach);
 }
 
 static bool has_tails(const model_pass *p)
@@ -201,6 +227,23 @@ static status prepare_position(model_pass *p, alibi_error *error)
   return position_prepare(model->method, &p->request, &p->position, error);
 }
 
+/* What attention over ranks cannot do, and sequences that leave a rank without rows. */
+static status check_shared(const model_pass *p, alibi_error *error)
+{
+  const position_plan *plan = &p->position.plan;
+  size_t blocks = (p->shape.length + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+  int ranks = comm_ranks(p->shape.ranks);
+  if (plan->gated || plan->bias == BIAS_ROWS)
+    return fail(error, ALIBI_INVALID,
+                "position '%s': its sequences cannot be cut among ranks: expected whole ones, found parts on %d ranks",
+                p->model->method->name, ranks);
+  if (blocks < (size_t)ranks)
+    return fail(error, ALIBI_INVALID,
+                "sequences on %d ranks: expected more than %d tokens, %d for each rank but the last, found %zu", ranks,
+                (ranks - 1) * ATTENTION_BLOCK, ATTENTION_BLOCK, p->shape.length);
+  return ALIBI_OK;
+}
+
 static status start(alibi_model *model, const pass_shape *shape, model_pass **pass, alibi_error *error)
 {
   *pass = NULL;
@@ -210,7 +253,8 @@ static status start(alibi_model *model, const pass_shape *shape, model_pass **pa
   if (result != ALIBI_OK) return result;
   (*pass)->model = model;
   (*pass)->shape = *shape;
-  return prepare_position(*pass, error);
+  result = prepare_position(*pass, error);
+  return result == ALIBI_OK && is_shared(shape) ? check_shared(*pass, error) : result;
 }
 
 status model_pass_new(alibi_model *model, const pass_shape *shape, model_pass **pass, alibi_error *error)
@@ -219,6 +263,7 @@ status model_pass_new(alibi_model *model, const pass_shape *shape, model_pass **
   TRY(start(model, shape, pass, error));
   layout(*pass, &(*pass)->memory);
   TRY(arena_allocate(&(*pass)->memory, "the activations of a pass", error));
+  if (is_shared(shape)) TRY(shared_attention_new(shape->ranks, &(*pass)->shared, error));
   layout(*pass, &(*pass)->memory);
   fill_tails(*pass);
   return ALIBI_OK;
@@ -231,9 +276,18 @@ done:
 void model_pass_free(model_pass *pass)
 {
   if (!pass) return;
+  shared_attention_free(pass->shared);
   position_release(&pass->position);
   arena_free(&pass->memory);
   memory_free(pass);
+}
+
+status model_pass_check(alibi_model *model, const pass_shape *shape, alibi_error *error)
+{
+  model_pass *pass;
+  status result = start(model, shape, &pass, error);
+  model_pass_free(pass);
+  return result;
 }
 
 size_t model_pass_bytes(alibi_model *model, const pass_shape *shape)
@@ -244,6 +298,7 @@ size_t model_pass_bytes(alibi_model *model, const pass_shape *shape)
     arena counted = {0};
     layout(pass, &counted);
     bytes = size_add(counted.used, pass->position.memory.size);
+    if (is_shared(shape)) bytes = size_add(bytes, attention_bytes(pass)); /* taken as keys travel */
   }
   model_pass_free(pass);
   return bytes;

@@ -71,6 +71,14 @@ void shared_attention_free(shared_attention *s)
   memory_free(s);
 }
 
+/* A rank holds packed rows of lower ranks for itself and its own for higher ones: no row of a sequence twice. */
+size_t shared_attention_bytes(const alibi_context *context, const attention_size *size)
+{
+  size_t row = size_mul(2 * size->kv_heads * size->head_size, sizeof(float));
+  size_t packed = size_mul(size_mul(size->keys, row), size->backward ? 2 : 1);
+  return size_add(packed, op_attention_bytes(context, size));
+}
+
 uint64_t shared_attention_sent(const shared_attention *s)
 {
   return s->bytes_sent;

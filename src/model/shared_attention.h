@@ -47,6 +47,9 @@ status shared_attention_backward(shared_attention *shared, alibi_context *contex
                                  const shared_sequence *sequences, size_t count, const shared_reach *reach,
                                  alibi_error *error);
 
+/* Of memory, at most, where all keys travel: size is of a rank's rows, its keys those of the whole sequences. */
+size_t shared_attention_bytes(const alibi_context *context, const attention_size *size);
+
 /* Bytes of keys, values and their gradients that this rank has sent. */
 uint64_t shared_attention_sent(const shared_attention *shared);
 

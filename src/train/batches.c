@@ -132,6 +132,15 @@ static size_t set_apart(const token_source *source, size_t first, size_t length,
   return count;
 }
 
+void batches_read_run(const batches *b, size_t phase, size_t length, uint64_t sequence, size_t first, size_t count,
+                      uint32_t *tokens, uint32_t *targets)
+{
+  size_t index = choose_source(b, &sequence);
+  size_t from = place(b, phase, index, length, sequence) + first;
+  token_source_read(&b->sources[index], from, count, tokens);
+  token_source_read(&b->sources[index], from + 1, count, targets);
+}
+
 size_t batches_read(const batches *b, size_t phase, size_t length, uint64_t sequence, uint32_t *tokens,
                     uint32_t *targets, pass_segment *segments)
 {

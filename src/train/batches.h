@@ -31,4 +31,8 @@ status batches_init(batches *b, const token_source *sources, const double *share
 size_t batches_read(const batches *b, size_t phase, size_t length, uint64_t sequence, uint32_t *tokens,
                     uint32_t *targets, pass_segment *segments);
 
+/* A run of the same sequence, `count` tokens from its token `first` on, read as one text with the others. */
+void batches_read_run(const batches *b, size_t phase, size_t length, uint64_t sequence, size_t first, size_t count,
+                      uint32_t *tokens, uint32_t *targets);
+
 #endif

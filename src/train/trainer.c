@@ -14,24 +14,56 @@ enum { HEAD_ROWS = 256 };
 
 /* ---- making one ---- */
 
-static void cut_step(const alibi_train_options *options, int ranks, size_t length, size_t *sequences, size_t *micro_sequences)
+/* Ranks, or groups of them, that have sequences of their own. */
+static int groups_of(const alibi_context *context)
+{
+  return comm_ranks(context->comm) / comm_ranks(context->sequence_comm);
+}
+
+static void cut_step(const alibi_train_options *options, int groups, size_t length, size_t *sequences, size_t *micro_sequences)
 {
   *sequences = (size_t)options->batch_tokens / length;
-  size_t of_a_rank = (*sequences + (size_t)ranks - 1) / (size_t)ranks;
+  size_t of_a_rank = (*sequences + (size_t)groups - 1) / (size_t)groups;
   *micro_sequences = options->micro_tokens ? (size_t)options->micro_tokens / length : of_a_rank;
   if (*micro_sequences == 0) *micro_sequences = 1;
   if (*micro_sequences > of_a_rank) *micro_sequences = of_a_rank;
 }
 
-static pass_shape training_shape(const alibi_train_options *options, size_t micro_sequences, size_t length)
+static pass_shape training_shape(const alibi_context *context, const alibi_train_options *options, size_t micro_sequences,
+                                 size_t length)
 {
-  size_t rows = size_mul(micro_sequences, length);
+  comm *group = context->sequence_comm;
+  size_t first, rows, most = length;
+  for (int r = 0; r < comm_ranks(group) && comm_ranks(group) > 1; r++) {
+    shared_rows(comm_ranks(group), r, length, &first, &rows);
+    if (r == 0 || rows > most) most = rows;
+  }
+  rows = size_mul(micro_sequences, most);
   return (pass_shape){.rows = rows,
                       .segments = options->documents == ALIBI_DOCUMENTS_APART ? rows : micro_sequences,
                       .length = length,
                       .head_rows = rows < HEAD_ROWS ? rows : HEAD_ROWS,
                       .keep = true,
+                      .ranks = group,
                       .recompute = options->recompute};
+}
+
+status train_check_ranks(alibi_model *model, const alibi_train_options *options, alibi_error *error)
+{
+  int ranks = comm_ranks(model->context->sequence_comm);
+  train_phase phases[TRAIN_PHASES];
+  size_t count;
+  if (ranks == 1) return ALIBI_OK;
+  if (options->documents == ALIBI_DOCUMENTS_APART)
+    return fail(error, ALIBI_INVALID,
+                "documents apart: their sequences cannot be cut among ranks: expected whole ones, found parts on %d ranks",
+                ranks);
+  status result = train_phases(options, model->config.train_length, phases, &count, error);
+  for (size_t i = 0; result == ALIBI_OK && i < count; i++) {
+    pass_shape shape = training_shape(model->context, options, 1, phases[i].length);
+    result = model_pass_check(model, &shape, error);
+  }
+  return result;
 }
 
 train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
@@ -42,8 +74,8 @@ train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
   int ranks = comm_ranks(model->context->comm);
   if (train_phases(options, model->config.train_length, phases, &count, NULL) != ALIBI_OK) return plan;
   for (size_t i = 0; i < count; i++) {
-    cut_step(options, ranks, phases[i].length, &plan.sequences, &plan.micro_sequences);
-    pass_shape shape = training_shape(options, plan.micro_sequences, phases[i].length);
+    cut_step(options, groups_of(model->context), phases[i].length, &plan.sequences, &plan.micro_sequences);
+    pass_shape shape = training_shape(model->context, options, plan.micro_sequences, phases[i].length);
     size_t bytes = model_pass_bytes(model, &shape);
     if (bytes > plan.pass_bytes) plan.pass_bytes = bytes;
   }
@@ -71,11 +103,14 @@ static status enter_phase(alibi_trainer *t, const train_phase *phase, alibi_erro
 {
   bool ready = t->phase && t->pass && t->phase->length == phase->length;
   t->phase = phase;
-  cut_step(&t->options, comm_ranks(t->comm), phase->length, &t->sequences, &t->micro_sequences);
+  cut_step(&t->options, groups_of(t->context), phase->length, &t->sequences, &t->micro_sequences);
+  t->first = 0;
+  t->count = phase->length;
+  if (t->group) shared_rows(comm_ranks(t->group), comm_rank(t->group), phase->length, &t->first, &t->count);
   if (ready) return ALIBI_OK;
   model_pass_free(t->pass);
   t->pass = NULL;
-  pass_shape shape = training_shape(&t->options, t->micro_sequences, phase->length);
+  pass_shape shape = training_shape(t->context, &t->options, t->micro_sequences, phase->length);
   status result = model_pass_new(t->model, &shape, &t->pass, error);
   if (result == ALIBI_OK) t->pass->z_loss = (float)t->options.z_loss;
   return result;
@@ -93,6 +128,7 @@ static status allocate(alibi_trainer *t, const alibi_model *from, const alibi_mo
   size_t rows = 0, segments = 0;
   status result;
   TRY(make_model(t, from, config, error));
+  TRY(train_check_ranks(t->model, &t->options, error));
   size_t floats = t->model->list.floats;
   t->shards = shards_of(floats, comm_rank(t->comm), comm_ranks(t->comm));
   size_t owned = shards_place(&t->shards, t->shards.bucket_count);
@@ -101,8 +137,8 @@ static status allocate(alibi_trainer *t, const alibi_model *from, const alibi_mo
   TRY(memory_new(&t->gradients, floats, sizeof(float), "the gradients", error));
   TRY(model_parameters_new(&t->model->list, &t->model->config, t->gradients, &t->gradient_pointers, error));
   for (size_t i = 0; i < t->phase_count; i++) {
-    cut_step(&t->options, comm_ranks(t->comm), t->phases[i].length, &t->sequences, &t->micro_sequences);
-    pass_shape shape = training_shape(&t->options, t->micro_sequences, t->phases[i].length);
+    cut_step(&t->options, groups_of(t->context), t->phases[i].length, &t->sequences, &t->micro_sequences);
+    pass_shape shape = training_shape(t->context, &t->options, t->micro_sequences, t->phases[i].length);
     if (shape.rows > rows) rows = shape.rows;
     if (shape.segments > segments) segments = shape.segments;
   }
@@ -133,6 +169,7 @@ status trainer_new(alibi_context *context, const alibi_model *from, const alibi_
   TRY(memory_new(&t, 1, sizeof *t, "a trainer", error));
   t->context = context;
   t->comm = context->comm;
+  t->group = comm_ranks(context->sequence_comm) > 1 ? context->sequence_comm : NULL;
   t->options = own;
   t->options.warmup_steps = train_warmup(&own);
   TRY(train_phases(&own, own_config.train_length, t->phases, &t->phase_count, error));
@@ -237,15 +274,19 @@ typedef struct step_sums {
 /* Sequences from .. to-1 of the step, at most micro_sequences, into one pass. */
 static status forward(alibi_trainer *t, size_t from, size_t to, step_sums *sums, alibi_error *error)
 {
-  size_t length = t->phase->length, segments = 0, rows = (to - from) * length;
+  size_t length = t->phase->length, phase = (size_t)(t->phase - t->phases), segments = 0, rows = (to - from) * t->count;
   bool same = t->options.order == ALIBI_ORDER_ONE_BATCH;
   uint64_t before = same ? 0 : (uint64_t)(t->step - t->phase->first) * t->sequences;
-  status result = context_check_cancel(t->context, error);
+  status result = comm_agree(t->group, context_check_cancel(t->context, error), error);
   if (result != ALIBI_OK) return result;
   for (size_t s = from; s < to; s++) {
-    size_t row = (s - from) * length;
-    segments += batches_read(&t->batches, (size_t)(t->phase - t->phases), length, before + s, t->tokens + row, t->targets + row,
-                             t->segments + segments);
+    uint32_t *tokens = t->tokens + (s - from) * t->count, *targets = t->targets + (s - from) * t->count;
+    if (!t->group) {
+      segments += batches_read(&t->batches, phase, length, before + s, tokens, targets, t->segments + segments);
+      continue;
+    }
+    batches_read_run(&t->batches, phase, length, before + s, t->first, t->count, tokens, targets);
+    t->segments[segments++] = (pass_segment){.count = t->count, .first = t->first};
   }
   for (size_t r = 0; r < rows; r++) sums->tokens += t->targets[r] != OP_NO_TARGET;
   t->pass->dropout = (pass_dropout){.rate = t->options.dropout,
@@ -283,12 +324,21 @@ static void move_on(void *user)
   if (sum->result == ALIBI_OK) sum->result = comm_progress(sum->trainer->comm, sum->error);
 }
 
+static status backward(alibi_trainer *t, const backward_hooks *hooks, step_sums *sums, alibi_error *error)
+{
+  sums->loss += model_backward(t->pass, t->targets, &t->gradient_pointers, hooks);
+  if (t->pass->failure.status != ALIBI_OK && error) *error = t->pass->failure;
+  return t->pass->failure.status;
+}
+
 /* Loss and gradient of this rank's part of the step's sequences; the gradient of what this rank owns is then that of all ranks.
- * After the last forward pass nothing can fail on one rank alone: there they agree to go on. */
+ * After the last forward pass nothing can fail on one rank alone: there they agree to go on.  Only where keys travel a group
+ * can fail still, while the others wait for its sums: that ends them all. */
 static status accumulate(alibi_trainer *t, step_sums *sums, alibi_error *error)
 {
-  size_t rank = (size_t)comm_rank(t->comm), ranks = (size_t)comm_ranks(t->comm);
-  size_t from = t->sequences * rank / ranks, end = t->sequences * (rank + 1) / ranks, to;
+  size_t ranks = (size_t)comm_ranks(t->comm), groups = (size_t)groups_of(t->context);
+  size_t group = (size_t)comm_rank(t->comm) / (ranks / groups);
+  size_t from = t->sequences * group / groups, end = t->sequences * (group + 1) / groups, to;
   bool has_any = from < end;
   summing sum = {t, t->shards.bucket_count, ALIBI_OK, error};
   backward_hooks hooks = {sum_from, &sum};
@@ -297,7 +347,7 @@ static status accumulate(alibi_trainer *t, step_sums *sums, alibi_error *error)
   for (; result == ALIBI_OK && from < end; from = to) {
     to = end - from < t->micro_sequences ? end : from + t->micro_sequences;
     result = forward(t, from, to, sums, error);
-    if (result == ALIBI_OK && to < end) sums->loss += model_backward(t->pass, t->targets, &t->gradient_pointers, NULL);
+    if (result == ALIBI_OK && to < end) result = backward(t, NULL, sums, error);
   }
   result = comm_agree(t->comm, result, error);
   if (result != ALIBI_OK) return result;
@@ -305,8 +355,12 @@ static status accumulate(alibi_trainer *t, step_sums *sums, alibi_error *error)
     t->context->between = move_on;
     t->context->between_user = &sum;
   }
-  if (has_any) sums->loss += model_backward(t->pass, t->targets, &t->gradient_pointers, ranks > 1 ? &hooks : NULL);
+  if (has_any) result = backward(t, ranks > 1 ? &hooks : NULL, sums, error);
   t->context->between = NULL;
+  if (result != ALIBI_OK) {
+    comm_break(t->comm);
+    return result;
+  }
   if (ranks > 1) sum_from(&sum, 0, 0);
   return sum.result == ALIBI_OK ? comm_finish(t->comm, error) : sum.result;
 }
@@ -413,7 +467,7 @@ static bool passes_guard(spike_guard *g, double limit, double loss, double norm)
 static status check_ranks(alibi_trainer *t, alibi_error *error)
 {
   status result = ALIBI_OK;
-  uint64_t mine = (uint64_t)t->step * 0x9e3779b97f4a7c15u + t->model->list.floats;
+  uint64_t mine = ((uint64_t)t->step * 0x9e3779b97f4a7c15u + t->model->list.floats) ^ (uint64_t)comm_ranks(t->group) << 48;
   if (comm_ranks(t->comm) == 1 || t->ranks_agree) return ALIBI_OK;
   for (size_t i = 0; i < t->batches.source_count; i++)
     mine = (mine ^ t->batches.sources[i].fingerprint) * 0x9e3779b97f4a7c15u + (uint64_t)(t->batches.shares[i] * 0x1p32);

@@ -29,20 +29,23 @@ struct alibi_trainer {
   spike_guard guard;
   float *moments, *variances; /* of the weights that this rank owns (train/shards.h); of one rank: as the model's values */
   comm *comm;  /* of the context; NULL: one rank */
+  comm *group; /* of the context: ranks that cut each sequence among them; NULL: a rank has whole ones */
   shards shards;
   bool ranks_agree; /* that they train the same thing */
   /* the step */
   const train_phase *phase;
   size_t sequences, micro_sequences; /* of phase->length tokens: in a step of all ranks, in memory at once */
+  size_t first, count;               /* the run of each that this rank holds */
   float *gradients;
   model_parameters gradient_pointers;
   model_pass *pass;
-  uint32_t *tokens, *targets; /* [micro_sequences * length] */
+  uint32_t *tokens, *targets; /* [micro_sequences * count] */
   pass_segment *segments;
 };
 
 /* Where the context has other ranks, each makes a trainer of the same settings and tokens; a step computes a part of the sequences
- * on each, and all have the same weights and reports after it.  Making one concerns no other rank.
+ * on each, and all have the same weights and reports after it.  Where it has a sequence_comm, a group computes a part of the
+ * sequences, and each of its ranks a run of each.  Making one concerns no other rank.
  *
  * sources are borrowed until the trainer is freed; shares as in batches_init.  from: NULL, or the model to go on from
  * (alibi_trainer_new_from). */
@@ -60,6 +63,9 @@ typedef struct train_plan {
 /* A source over ids in memory, checked against the vocabulary; close it and free it with memory_free. */
 status trainer_own_source(const alibi_model_config *config, const uint32_t *tokens, size_t count, token_source **source,
                           alibi_error *error);
+
+/* ALIBI_INVALID where the context's sequence_comm cannot cut these sequences of this model. */
+status train_check_ranks(alibi_model *model, const alibi_train_options *options, alibi_error *error);
 
 train_plan train_plan_of(alibi_model *model, const alibi_train_options *options);
 
