@@ -29,7 +29,7 @@
 enum { TEST_TARGETS = 32768, LONGEST = 1 << 24 };
 
 typedef struct own_options {
-  int64_t vocabulary;
+  int64_t vocabulary, sequence_ranks;
   double held_out;
   bool dry_run, json, resume, overwrite, overfit;
 } own_options;
@@ -50,6 +50,9 @@ static const field own_fields[] = {
     {"dry_run", FIELD_BOOLEAN, AT(dry_run), 0, 1, 0, NULL, NULL,
      "print sizes, memory and time, and stop before the training"},
     {"json", FIELD_BOOLEAN, AT(json), 0, 1, 0, NULL, NULL, "with --dry-run: print JSON"},
+    {"sequence_ranks", FIELD_INTEGER, AT(sequence_ranks), 1, 1000000, 1, NULL, NULL,
+     "cut each sequence among so many ranks, which divide those of --ranks: for texts that one does not hold; may "
+     "differ when --resume goes on"},
 };
 
 static own_options own;
@@ -623,6 +626,7 @@ static status prepare(training *t, command_line *line, going_on *g, int *lock, a
   status result;
   TRY(cli_context(&t->context, error));
   t->context->comm = ranks_comm();
+  t->context->sequence_comm = ranks_sequence_comm();
   if (own.resume && own.overwrite)
     RAISE(error, ALIBI_INVALID, "--resume goes on, --overwrite begins anew: give one of them");
   if (own.resume) TRY(train_go_on(line, out, g, error));
@@ -658,6 +662,7 @@ static status train_run(command_line *line, alibi_error *error)
   status result;
   t = (training){.line = current = line};
   TRY(ranks_open(ranks, error));
+  TRY(comm_agree(ranks_comm(), ranks_split(own.sequence_ranks, error), error));
   TRY(comm_agree(ranks_comm(), prepare(&t, line, &g, &lock, error), error));
   if (g.finished) {
     if (ranks_lead()) printf("%s: finished already\n", out);

@@ -6,7 +6,7 @@
 #include "cli/progress.h"
 #include "cli/run.h"
 
-static comm *joined;
+static comm *joined, *group;
 
 /* Processors that a launcher has not dealt out are shared: then the first one of all ranks is the same. */
 static status share_processors(alibi_error *error)
@@ -29,6 +29,24 @@ status ranks_open(const char *name, alibi_error *error)
   return share_processors(error);
 }
 
+status ranks_split(int64_t size, alibi_error *error)
+{
+  int ranks = comm_ranks(joined);
+  if (size > 1 && ranks == 1)
+    return fail(error, ALIBI_INVALID,
+                "--sequence-ranks %lld: expected as many processes, or a multiple (mpirun -n %lld alibi ...), found this one alone",
+                (long long)size, (long long)size);
+  if (size > ranks || ranks % size != 0)
+    return fail(error, ALIBI_INVALID, "--sequence-ranks %lld: expected a number that divides the %d ranks", (long long)size,
+                ranks);
+  return comm_split(joined, (int)size, &group, error);
+}
+
+comm *ranks_sequence_comm(void)
+{
+  return group;
+}
+
 comm *ranks_comm(void)
 {
   return joined;
@@ -41,6 +59,7 @@ bool ranks_lead(void)
 
 void ranks_close(status result, int exit_code)
 {
+  comm_close(group, result, exit_code);
   comm_close(joined, result, exit_code);
-  joined = NULL;
+  joined = group = NULL;
 }

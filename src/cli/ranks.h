@@ -8,7 +8,10 @@
  * machine may use the same processors, each has its share of them as threads.  Once in a process; ranks_close is
  * called by main. */
 status ranks_open(const char *name, alibi_error *error);
+/* Cuts sequences among groups of `size` ranks (comm_split), after ranks_open. */
+status ranks_split(int64_t size, alibi_error *error);
 comm *ranks_comm(void);
+comm *ranks_sequence_comm(void); /* NULL: sequences are whole */
 /* Is this the rank that writes and speaks? */
 bool ranks_lead(void);
 

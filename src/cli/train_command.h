@@ -10,7 +10,7 @@
 
 /* Options that decide nothing of the outcome: where it goes, who computes, what is said. */
 #define TRAIN_NO_SETTINGS                                                                                         \
-  "out", "write_config", "threads", "quiet", "resume", "overwrite", "dry_run", "json", "ranks"
+  "out", "write_config", "threads", "quiet", "resume", "overwrite", "dry_run", "json", "ranks", "sequence_ranks"
 
 typedef struct training {
   const command_line *line;

@@ -107,6 +107,7 @@ static status make_plan(const training *t, plan *p, alibi_error *error)
     goto done;
   }
   TRY(model_allocate(t->context, &t->config, &model, error));
+  TRY(train_check_ranks(model, &t->options, error));
   p->cut = train_plan_of(model, &t->options);
   double rows = (double)p->cut.micro_sequences * (double)t->config.train_length;
   double counted = 2 * (1 + 1.0 / p->ranks) * (double)model->list.floats * sizeof(float);
@@ -146,7 +147,7 @@ static status measure(const training *t, const plan *p, double *tokens, double *
   double sequence_operations = p->step_operations / (double)p->cut.sequences;
   status result = ALIBI_OK;
   *tokens = *seconds = 0;
-  if (sequence_operations > MOST_OPERATIONS) return ALIBI_OK;
+  if (sequence_operations > MOST_OPERATIONS || t->context->sequence_comm) return ALIBI_OK;
   if (sequence_operations * (double)sequences > MOST_OPERATIONS) sequences = 1;
   options.batch_tokens = sequences * t->config.train_length;
   options.micro_tokens = 0;
@@ -196,7 +197,9 @@ static void print_text(const training *t, const plan *p, double measured_tokens,
     printf("%s%s %.1f MB", i ? ", " : ": ", p->parts[i].name, p->parts[i].value * mega);
   printf("; data %.1f MB, in memory already\n", (double)t->data.memory_bytes * mega);
   if (seconds <= 0) {
-    printf("time              not foretold: one sequence alone would take too long to try\n");
+    printf("time              not foretold: %s\n", t->context->sequence_comm
+                                                         ? "it would need the other ranks of a sequence"
+                                                         : "one sequence alone would take too long to try");
     return;
   }
   char time[32];

@@ -43,6 +43,19 @@ for ranks in 2 3; do
   near one first$ranks || say "$ranks ranks: other losses than on one rank"
 done
 
+# Sequences cut among ranks: the same losses, and a run of whole sequences goes on so.
+short=("${options[@]}")
+options=(train --tokenizer bytes --layers 1 --width 32 --heads 2 --train-length 112 --batch-tokens 224 --quiet text)
+train 2 cut --sequence-ranks 2 --steps 20
+[ $code -eq 0 ] || say "sequences on 2 ranks: expected exit code 0, found $code"
+alone whole --steps 20
+near whole cut || say "sequences on 2 ranks: other losses than on one rank"
+train 3 none --sequence-ranks 2
+[ $code -eq 2 ] && grep -q -- '--sequence-ranks 2: expected a number that divides the 3 ranks' log || say "3 ranks: expected a refusal of 2"
+alone none --sequence-ranks 2
+[ $code -eq 2 ] && grep -q -- '--sequence-ranks 2: expected as many processes' log || say "one rank: expected a refusal of 2"
+options=("${short[@]}")
+
 train 2 none nofile
 [ $code -eq 3 ] || say "no such file: expected exit code 3, found $code"
 [ "$(grep -c 'nofile: cannot open' log)" -eq 1 ] || say "no such file: expected one sentence"
