@@ -246,8 +246,8 @@ static void same_bits(void (*operation)(alibi_context *context, results *r), boo
 
 /* ---- linear ---- */
 
-/* Rows and columns beyond one and two blocks; strides wider than the rows. */
-enum { ROWS = 401, IN = 300, OUT = 531, X_STRIDE = IN + 3, Y_STRIDE = OUT + 5 };
+/* Rows, columns and inner indices beyond one and two blocks; strides wider than the rows. */
+enum { ROWS = 401, IN = 790, OUT = 531, X_STRIDE = IN + 3, Y_STRIDE = OUT + 5 };
 
 static void linear_forward(alibi_context *context, results *r)
 {
