@@ -167,7 +167,7 @@ static const uint64_t documents[] = {0, 3, 10, 90, 91, 92, 93, 94, 95, 180, 300,
 static alibi_trainer *open_over_documents(alibi_context *context, token_source *source, const alibi_train_options *options)
 {
   alibi_model_config config = tiny_config("position=t5 bias=true");
-  alibi_trainer *trainer;
+  alibi_trainer *trainer = NULL;
   size_t count = sizeof documents / sizeof documents[0];
   if (token_source_of_ids("corpus", corpus, CORPUS, documents, count, source, &error) != ALIBI_OK ||
       trainer_new(context, NULL, &config, options, source, NULL, 1, &trainer, &error) != ALIBI_OK)
