@@ -2,6 +2,7 @@
  * the thread that made the tasks, which then helps. */
 #include "train/data_rounds.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ typedef struct round {
   size_t count, capacity;
   size_t failed; /* the first job that did; count: none */
   alibi_error error;
+  atomic_bool held; /* by the task that writes these two; OpenMP's own lock would be a symbol of the library */
 } round;
 
 static void empty(round *r)
@@ -82,11 +84,12 @@ static void encode_jobs(const data_rounds_request *request, round *r, size_t fro
   for (size_t i = from; i < to; i++) {
     alibi_error_init(&error);
     if (encode(request, r, &r->jobs[i], &error) == ALIBI_OK) continue;
-#pragma omp critical /* without a name, which would be one more symbol of the library */
+    while (atomic_exchange(&r->held, true)) continue;
     if (i < r->failed) {
       r->failed = i;
       r->error = error;
     }
+    atomic_store(&r->held, false);
     return;
   }
 }
