@@ -99,7 +99,7 @@ ALIBI_API void alibi_trainer_free(alibi_trainer *trainer);
 
 /* One step.  ALIBI_FAILED where the loss or the gradient is not finite: the sentence names the step and the first
  * parameter whose gradient is not.  After any failure, and when cancelled, the trainer is as it was before the
- * step. */
+ * step; but for the loss of the network between ranks while weights travel: then go on from a checkpoint. */
 ALIBI_API alibi_status alibi_trainer_step(alibi_trainer *trainer, alibi_train_report *report, alibi_error *error);
 
 /* Everything that the next steps depend on, into a directory that is complete or absent: the model (config.json,

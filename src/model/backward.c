@@ -14,8 +14,8 @@ static bool none_has_a_target(const uint32_t *targets, size_t count)
   return true;
 }
 
-/* Loss and gradient through the output weight, a chunk of rows at a time, so that no [R, V] matrix is stored.  Turns hidden
- * into its gradient. */
+/* Loss and gradient through the output weight, a chunk of rows at a time, so that no [R, V] matrix is stored.
+ * Turns hidden into its gradient. */
 static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *targets, model_parameters *grads)
 {
   alibi_context *context = p->model->context;
@@ -54,19 +54,20 @@ static void feed_forward_backward(model_pass *p, const walk_shape *s, size_t lay
   const block_parameters *w = &p->model->parameters.blocks[layer];
   block_weights weights = model_block_weights(p->model, layer);
   const float *dadded = gradient_of_added(p, s, layer, DROP_FEED_FORWARD);
-  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.output, dadded, s->width, p->wide, s->forward, NULL,
-                     NULL);
+  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.output, dadded, s->width, p->wide, s->forward,
+                     NULL, NULL);
   op_activation_backward(context, s->activation, s->rows, s->forward, b->inner, p->wide);
   op_linear_backward(context, &p->work, s->rows, p->wide, s->forward, &weights.output, dadded, s->width, NULL, 0,
                      g->feed_forward_output_weight, g->feed_forward_output_bias);
-  op_norm_again(context, s->rows, s->width, b->middle, w->feed_forward_norm_gain, w->feed_forward_norm_shift, b->mean2,
-                b->rstd2, p->normed);
+  op_norm_again(context, s->rows, s->width, b->middle, w->feed_forward_norm_gain, w->feed_forward_norm_shift,
+                b->mean2, b->rstd2, p->normed);
   op_linear_backward(context, &p->work, s->rows, p->normed, s->width, &weights.input, b->inner, s->inner, NULL, 0,
                      g->input_weight, g->input_bias);
-  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.input, b->inner, s->inner, p->normed, s->width, NULL,
-                     NULL);
-  op_norm_backward(context, s->norm, s->rows, 1, s->width, b->middle, s->width, w->feed_forward_norm_gain, b->mean2,
-                   b->rstd2, p->normed, s->width, p->dx, s->width, true, g->feed_forward_norm_gain, g->feed_forward_norm_shift);
+  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.input, b->inner, s->inner, p->normed, s->width,
+                     NULL, NULL);
+  op_norm_backward(context, s->norm, s->rows, 1, s->width, b->middle, s->width, w->feed_forward_norm_gain,
+                   b->mean2, b->rstd2, p->normed, s->width, p->dx, s->width, true, g->feed_forward_norm_gain,
+                   g->feed_forward_norm_shift);
 }
 
 /* Through QK-norm: from the gradient of the normed queries and keys to that of the projected ones, in place. */
@@ -80,8 +81,8 @@ static void qk_norm_backward(model_pass *p, const walk_shape *s, size_t layer, c
                    b->raw_rstd, p->dqkv, s->qkv, p->dqkv, s->qkv, false, g->query_norm_gain, NULL);
   float *dkeys = p->dqkv + s->attended;
   op_norm_backward(context, s->qk_norm, s->rows, s->kv_heads, d, b->raw + s->attended, raw, w->key_norm_gain,
-                   b->raw_mean + s->rows * s->heads, b->raw_rstd + s->rows * s->heads, dkeys, s->qkv, dkeys, s->qkv, false,
-                   g->key_norm_gain, NULL);
+                   b->raw_mean + s->rows * s->heads, b->raw_rstd + s->rows * s->heads, dkeys, s->qkv, dkeys,
+                   s->qkv, false, g->key_norm_gain, NULL);
 }
 
 /* From the gradients of offsets to those of the gates' weights; returns what they add to that of normed. */
@@ -95,8 +96,9 @@ static const float *gates_backward(model_pass *p, const walk_shape *s, size_t la
     p->gate_runs[i] = (gate_run){p->attention[i].row, p->attention[i].rows, NULL};
   op_gates_backward(context, s->rows, s->heads, b->gates, p->gate_runs, p->segment_count, p->dquery_offsets,
                     p->dkey_offsets, p->dgates);
-  op_linear_backward(context, &p->work, s->rows, p->normed, s->width, &weight, p->dgates, s->heads, through, s->width,
-                     grads->position[0] + layer * s->heads * s->width, grads->position[1] + layer * s->heads);
+  op_linear_backward(context, &p->work, s->rows, p->normed, s->width, &weight, p->dgates, s->heads, through,
+                     s->width, grads->position[0] + layer * s->heads * s->width,
+                     grads->position[1] + layer * s->heads);
   return through;
 }
 
@@ -111,7 +113,8 @@ static status attention_backward(model_pass *p, const walk_shape *s, size_t laye
   size_t first_head = walk_set(plan, layer) * s->heads;
   block_weights weights = model_block_weights(p->model, layer);
   op_linear_backward(context, &p->work, s->rows, b->attended, s->attended, &weights.attention_output,
-                     gradient_of_added(p, s, layer, DROP_ATTENTION), s->width, p->dattended, s->attended, g->output_weight, g->output_bias);
+                     gradient_of_added(p, s, layer, DROP_ATTENTION), s->width, p->dattended, s->attended,
+                     g->output_weight, g->output_bias);
   op_attention a = walk_attention(p, s, layer, b);
   a.overwrites = true;
   a.dout = (op_heads){p->dattended, s->attended, s->head_size};
@@ -135,22 +138,26 @@ static status attention_backward(model_pass *p, const walk_shape *s, size_t laye
   size_t first_scale = walk_first_scale(plan, s, layer);
   if (plan->row_scale)
     op_scale_heads_backward(context, s->rows, s->heads, s->head_size, plan->row_scale + first_scale, plan->length,
-                            p->positions, b->qkv, p->dqkv, s->qkv, own->row_scale ? own->row_scale + first_scale : NULL);
+                            p->positions, b->qkv, p->dqkv, s->qkv,
+                            own->row_scale ? own->row_scale + first_scale : NULL);
   if (plan->rotary) {
     op_rotation queries = walk_rotation(plan, false), keys = walk_rotation(plan, true);
     op_rotate(context, s->rows, s->heads, s->head_size, &queries, p->positions, true, p->dqkv, s->qkv);
-    op_rotate(context, s->rows, s->kv_heads, s->head_size, &keys, p->positions, true, p->dqkv + s->attended, s->qkv);
+    op_rotate(context, s->rows, s->kv_heads, s->head_size, &keys, p->positions, true, p->dqkv + s->attended,
+              s->qkv);
   }
   if (b->raw) qk_norm_backward(p, s, layer, b, g);
-  op_norm_again(context, s->rows, s->width, b->x, w->attention_norm_gain, w->attention_norm_shift, b->mean1, b->rstd1,
-                p->normed);
+  op_norm_again(context, s->rows, s->width, b->x, w->attention_norm_gain, w->attention_norm_shift, b->mean1,
+                b->rstd1, p->normed);
   const float *of_gates = b->gates ? gates_backward(p, s, layer, b, grads) : NULL;
   op_linear_backward(context, &p->work, s->rows, p->normed, s->width, &weights.qkv, p->dqkv, s->qkv, NULL, 0,
                      g->qkv_weight, g->qkv_bias);
-  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.qkv, p->dqkv, s->qkv, p->normed, s->width, NULL, NULL);
+  op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.qkv, p->dqkv, s->qkv, p->normed, s->width, NULL,
+                     NULL);
   if (of_gates) op_add(context, s->rows * s->width, of_gates, p->normed);
-  op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain, b->mean1, b->rstd1,
-                   p->normed, s->width, p->dx, s->width, true, g->attention_norm_gain, g->attention_norm_shift);
+  op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain, b->mean1,
+                   b->rstd1, p->normed, s->width, p->dx, s->width, true, g->attention_norm_gain,
+                   g->attention_norm_shift);
   return ALIBI_OK;
 }
 

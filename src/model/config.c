@@ -48,7 +48,8 @@ static const field fields[] = {
      "standard deviation of a new embedding; 0: 1 / sqrt(width)"},
     {"position", FIELD_TEXT, AT(position), 0, 0, 0, NULL, "alibi", "position method"},
     {"score_scaling", FIELD_CHOICE, AT(score_scaling), 0, 0, ALIBI_SCORE_SCALING_NONE, scaling_names, NULL,
-     "scores grow with ln n, n keys seen: log-n only beyond the trained length, ssmax always, by a learned factor"},
+     "scores grow with ln n, n keys seen: log-n only beyond the trained length, ssmax always, by a learned "
+     "factor"},
     {"original_length", FIELD_INTEGER, AT(original_length), 0, 1 << 24, 0, NULL, NULL,
      "length that positions were first trained at; 0: train_length"},
 };
@@ -98,7 +99,8 @@ status model_config_set_method(alibi_model_config *config, const char *name, ali
   return model_config_set_extension(config, "extension", "none", error);
 }
 
-status model_config_set_extension(alibi_model_config *config, const char *option, const char *text, alibi_error *error)
+status model_config_set_extension(alibi_model_config *config, const char *option, const char *text,
+                                  alibi_error *error)
 {
   extension_choice choice = {0};
   status result = ALIBI_OK;
@@ -117,13 +119,14 @@ extension_choice model_config_extension(const alibi_model_config *config)
   return choice;
 }
 
-static status check_limit(const alibi_model_config *config, const position_method *method, const position_shape *shape,
-                          alibi_error *error)
+static status check_limit(const alibi_model_config *config, const position_method *method,
+                          const position_shape *shape, alibi_error *error)
 {
   size_t limit = position_method_limit(method, shape, config->position_options.bytes, NULL);
   if ((size_t)config->train_length <= limit) return ALIBI_OK;
-  return fail(error, ALIBI_INVALID, "train_length: expected at most the %zu positions that the method '%s' has, found %lld",
-              limit, method->name, (long long)config->train_length);
+  return fail(error, ALIBI_INVALID,
+              "train_length: expected at most the %zu positions that the method '%s' has, found %lld", limit,
+              method->name, (long long)config->train_length);
 }
 
 static status check_extension(const alibi_model_config *config, size_t length, const extension_choice *choice,
@@ -227,8 +230,9 @@ status model_config_read_extension(const alibi_model_config *config, const char 
                                    extension_choice *choice, alibi_error *error)
 {
   if (config->extension[0])
-    return fail(error, ALIBI_INVALID, "%s: expected none, since the model has the extension '%s' of its own, found '%s'",
-                option, config->extension, text);
+    return fail(error, ALIBI_INVALID,
+                "%s: expected none, since the model has the extension '%s' of its own, found '%s'", option,
+                config->extension, text);
   status result = extension_text_read(option, config->position, text, choice, error);
   return result == ALIBI_OK ? check_extension(config, (size_t)config->train_length, choice, error) : result;
 }
@@ -260,7 +264,8 @@ json_node *model_config_node(const alibi_model_config *config)
 }
 
 /* {"name": name, settings...}; NULL: none. */
-static status read_extension(const json_node *node, const char *what, alibi_model_config *config, alibi_error *error)
+static status read_extension(const json_node *node, const char *what, alibi_model_config *config,
+                             alibi_error *error)
 {
   static const char *const others[] = {"name", NULL};
   const position_extension *extension;
@@ -268,7 +273,8 @@ static status read_extension(const json_node *node, const char *what, alibi_mode
   alibi_error why = {0};
   if (!node) return ALIBI_OK;
   if (!name)
-    return fail(error, ALIBI_BAD_INPUT, "%s: position: extension: expected an object with a name, found none", what);
+    return fail(error, ALIBI_BAD_INPUT, "%s: position: extension: expected an object with a name, found none",
+                what);
   if (position_extension_require("extension", config->position, name, &extension, &why) != ALIBI_OK)
     return fail(error, ALIBI_BAD_INPUT, "%s: position: %s", what, why.message);
   snprintf(config->extension, sizeof config->extension, "%s", extension->name);

@@ -95,8 +95,8 @@ static void gate(model_pass *p, const walk_shape *s, size_t layer, block_activat
       before[h] = -block_cache_offset(run->cache, layer * s->kv_heads + h / share, h % share, run->first - 1);
     p->gate_runs[i] = (gate_run){p->attention[i].row, run->count, before};
   }
-  op_gates_forward(p->model->context, s->rows, s->heads, b->gates, p->gate_runs, p->segment_count, b->query_offsets,
-                   b->key_offsets);
+  op_gates_forward(p->model->context, s->rows, s->heads, b->gates, p->gate_runs, p->segment_count,
+                   b->query_offsets, b->key_offsets);
 }
 
 /* Keys and values of a run into its cache. */
@@ -107,8 +107,8 @@ static void store(const model_pass *p, const walk_shape *s, size_t layer, size_t
   size_t d = s->head_size;
   const float *keys = b->qkv + p->attention[segment].row * s->qkv + s->attended, *values = keys + s->kv_heads * d;
   for (size_t g = 0; g < s->kv_heads; g++)
-    block_cache_store(run->cache, layer * s->kv_heads + g, run->first, run->count, keys + g * d, s->qkv, values + g * d,
-                      s->qkv);
+    block_cache_store(run->cache, layer * s->kv_heads + g, run->first, run->count, keys + g * d, s->qkv,
+                      values + g * d, s->qkv);
   for (size_t g = 0; b->key_offsets && g < s->kv_heads; g++)
     block_cache_store_offsets(run->cache, layer * s->kv_heads + g, run->first, run->count,
                               b->key_offsets + p->attention[segment].row * s->heads + g * (s->heads / s->kv_heads),
@@ -169,20 +169,23 @@ static status tell_of_miss(model_pass *p, const walk_shape *s, size_t layer, con
       size_t first = a->cache->first_block[list];
       if ((size_t)b->visited[2 * (row * s->heads + head)] >= first) continue;
       p->failed_segment = i;
-      return fail(error, ALIBI_FAILED,
-                  "layer %zu, head %zu: expected a query that looks no farther back than the last %zu tokens, which are "
-                  "kept for this head, found one at position %zu that may: raise the option keep above %zu tokens, or set it "
-                  "to 0 (all)",
-                  layer, head, p->positions[row] + 1 - first * ATTENTION_BLOCK, p->positions[row],
-                  a->cache->pool / a->cache->lists * ATTENTION_BLOCK);
+      return fail(
+          error, ALIBI_FAILED,
+          "layer %zu, head %zu: expected a query that looks no farther back than the last %zu tokens, which are "
+          "kept for this head, found one at position %zu that may: raise the option keep above %zu tokens, or set "
+          "it "
+          "to 0 (all)",
+          layer, head, p->positions[row] + 1 - first * ATTENTION_BLOCK, p->positions[row],
+          a->cache->pool / a->cache->lists * ATTENTION_BLOCK);
     }
   }
   return fail(error, ALIBI_FAILED, "layer %zu: a query may look farther back than what is kept", layer);
 }
 
-/* After a layer's attention, where caches have pools: no row missed anything, or the run fails.  How far they looked helps
- * to choose what goes next. */
-static status watch(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b, alibi_error *error)
+/* After a layer's attention, where caches have pools: no row missed anything, or the run fails.  How far they
+ * looked helps to choose what goes next. */
+static status watch(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
+                    alibi_error *error)
 {
   size_t share = s->heads / s->kv_heads;
   if (p->tally.missed > 0) return tell_of_miss(p, s, layer, b, error);
@@ -221,8 +224,9 @@ static status attend(model_pass *p, const walk_shape *s, size_t layer, block_act
 }
 
 /* out [rows, C] = residual + x w^T + bias; the latter dropped out.  Rows r0 .. r0 + rows - 1. */
-static void add_to_residual(model_pass *p, const walk_shape *s, size_t layer, dropout_place place, size_t r0, size_t rows,
-                            const float *residual, const float *x, const matrix *w, const float *bias, float *out)
+static void add_to_residual(model_pass *p, const walk_shape *s, size_t layer, dropout_place place, size_t r0,
+                            size_t rows, const float *residual, const float *x, const matrix *w, const float *bias,
+                            float *out)
 {
   alibi_context *context = p->model->context;
   float *added = p->hidden + r0 * s->width; /* not needed before the end */
@@ -236,7 +240,8 @@ static void add_to_residual(model_pass *p, const walk_shape *s, size_t layer, dr
 }
 
 /* From what attention gave to the numbers before the activation, for rows r0 .. r0 + rows - 1. */
-static void widen_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, size_t r0, size_t rows)
+static void widen_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, size_t r0,
+                       size_t rows)
 {
   alibi_context *context = p->model->context;
   const block_parameters *w = &p->model->parameters.blocks[layer];
@@ -257,7 +262,8 @@ static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_
   block_weights weights = model_block_weights(p->model, layer);
   size_t c0 = r0 * s->width, f0 = r0 * s->forward;
   widen_rows(p, s, layer, b, r0, rows);
-  op_activation_forward(p->model->context, s->activation, rows, s->forward, b->inner + r0 * s->inner, p->wide + f0);
+  op_activation_forward(p->model->context, s->activation, rows, s->forward, b->inner + r0 * s->inner,
+                        p->wide + f0);
   add_to_residual(p, s, layer, DROP_FEED_FORWARD, r0, rows, b->middle + c0, p->wide + f0, &weights.output,
                   w->feed_forward_output_bias, out + c0);
 }
@@ -289,10 +295,12 @@ static status run_block(model_pass *p, const walk_shape *s, size_t layer, block_
 static status enter_shared(model_pass *p, const pass_segment *s, size_t row, size_t segment, alibi_error *error)
 {
   size_t first = 0, rows = p->shape.length;
-  if (p->shared) shared_rows(comm_ranks(p->shape.ranks), comm_rank(p->shape.ranks), p->shape.length, &first, &rows);
+  if (p->shared)
+    shared_rows(comm_ranks(p->shape.ranks), comm_rank(p->shape.ranks), p->shape.length, &first, &rows);
   if (s->first != first || s->cache || wanted_rows(s) < s->count || (p->shared && s->count != rows))
     return fail(error, ALIBI_INVALID,
-                "a pass: expected a run of %zu tokens from position %zu on, all wanted and without a cache, found %zu from %zu on",
+                "a pass: expected a run of %zu tokens from position %zu on, all wanted and without a cache, found "
+                "%zu from %zu on",
                 rows, first, s->count, s->first);
   p->sequences[segment] = (shared_sequence){.length = p->shape.length, .row = row, .first = first, .rows = rows};
   return ALIBI_OK;

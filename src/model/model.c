@@ -149,11 +149,12 @@ static double largest_scale(const model_pass *pass, size_t layer)
 {
   const position_plan *plan = &pass->position.plan;
   size_t entries = (size_t)pass->model->config.heads * plan->length;
-  return plan->row_scale ? largest(plan->row_scale + (plan->row_scale_sets > 1 ? layer * entries : 0), entries) : 1;
+  return plan->row_scale ? largest(plan->row_scale + (plan->row_scale_sets > 1 ? layer * entries : 0), entries)
+                         : 1;
 }
 
-/* With QK-norm no query and no key is longer than its largest gain times sqrt(D), where rows are scaled times the largest
- * of these; without it, who knows. */
+/* With QK-norm no query and no key is longer than its largest gain times sqrt(D), where rows are scaled times the
+ * largest of these; without it, who knows. */
 static void limit_scores(const model_pass *pass, block_cache *cache)
 {
   const alibi_model_config *c = &pass->model->config;
@@ -166,7 +167,8 @@ static void limit_scores(const model_pass *pass, block_cache *cache)
   }
 }
 
-status model_cache_new(const model_pass *pass, size_t capacity, size_t kept, block_cache **cache, alibi_error *error)
+status model_cache_new(const model_pass *pass, size_t capacity, size_t kept, block_cache **cache,
+                       alibi_error *error)
 {
   const alibi_model *model = pass->model;
   const alibi_model_config *c = &model->config;

@@ -69,8 +69,8 @@ static status check_tensor(const safetensors_file *file, const char *path, const
     return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected %d dimensions, found %d", path, p->name,
                 p->vector ? 1 : 2, (int)t->dimensions);
   if (found != p->rows || other != p->columns)
-    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected shape [%zu, %zu], found [%zu, %zu]", path, p->name,
-                p->rows, p->columns, found, other);
+    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected shape [%zu, %zu], found [%zu, %zu]", path,
+                p->name, p->rows, p->columns, found, other);
   return ALIBI_OK;
 }
 
@@ -79,8 +79,8 @@ static status check_finite(const char *path, const parameter *p, const float *va
 {
   for (size_t i = 0; i < parameter_elements(p); i++)
     if (!isfinite(values[i]))
-      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected finite numbers, found %g at element %zu", path,
-                  p->name, (double)values[i], i);
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected finite numbers, found %g at element %zu",
+                  path, p->name, (double)values[i], i);
   return ALIBI_OK;
 }
 

@@ -88,7 +88,8 @@ static attention_size attention_size_of(const model_pass *p, bool backward)
   bool distance = plan->bias == BIAS_DISTANCE, learned = p->model->method->backward != NULL;
   return (attention_size){.segments = p->shape.segments,
                           .queries = p->shape.rows,
-                          .keys = is_shared(&p->shape) ? size_mul(p->shape.segments, p->shape.length) : p->shape.rows,
+                          .keys =
+                              is_shared(&p->shape) ? size_mul(p->shape.segments, p->shape.length) : p->shape.rows,
                           .heads = (size_t)c->heads,
                           .kv_heads = (size_t)c->kv_heads,
                           .head_size = (size_t)c->head_size,
@@ -141,8 +142,11 @@ static void fill_tails(model_pass *p)
 {
   const position_plan *plan = &p->position.plan;
   if (!has_tails(p)) return;
-  op_attention all = {.heads = plan->sets * (size_t)p->model->config.heads, .bias = BIAS_DISTANCE, .table = plan->table,
-                      .factors = plan->factors, .table_length = plan->length};
+  op_attention all = {.heads = plan->sets * (size_t)p->model->config.heads,
+                      .bias = BIAS_DISTANCE,
+                      .table = plan->table,
+                      .factors = plan->factors,
+                      .table_length = plan->length};
   op_table_tails(p->model->context, &all, p->tails.before, NULL, p->tails.largest_factors);
 }
 
@@ -234,13 +238,14 @@ static status check_shared(const model_pass *p, alibi_error *error)
   size_t blocks = (p->shape.length + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
   int ranks = comm_ranks(p->shape.ranks);
   if (plan->gated || plan->bias == BIAS_ROWS)
-    return fail(error, ALIBI_INVALID,
-                "position '%s': its sequences cannot be cut among ranks: expected whole ones, found parts on %d ranks",
-                p->model->method->name, ranks);
+    return fail(
+        error, ALIBI_INVALID,
+        "position '%s': its sequences cannot be cut among ranks: expected whole ones, found parts on %d ranks",
+        p->model->method->name, ranks);
   if (blocks < (size_t)ranks)
     return fail(error, ALIBI_INVALID,
-                "sequences on %d ranks: expected more than %d tokens, %d for each rank but the last, found %zu", ranks,
-                (ranks - 1) * ATTENTION_BLOCK, ATTENTION_BLOCK, p->shape.length);
+                "sequences on %d ranks: expected more than %d tokens, %d for each rank but the last, found %zu",
+                ranks, (ranks - 1) * ATTENTION_BLOCK, ATTENTION_BLOCK, p->shape.length);
   return ALIBI_OK;
 }
 

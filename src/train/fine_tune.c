@@ -5,14 +5,14 @@
 
 enum { VALUE_SIZE = 128 };
 
-static status refuse(const field *f, const char *prefix, const char *separator, const void *from, const void *found,
-                     alibi_error *error)
+static status refuse(const field *f, const char *prefix, const char *separator, const void *from,
+                     const void *found, alibi_error *error)
 {
   char own[VALUE_SIZE], other[VALUE_SIZE];
   field_get_text(f, from, own, sizeof own);
   field_get_text(f, found, other, sizeof other);
-  return fail(error, ALIBI_INVALID, "fine-tuning: %s%s%s: expected that of the trained model, %s, found %s", prefix, separator,
-              f->name, own, other);
+  return fail(error, ALIBI_INVALID, "fine-tuning: %s%s%s: expected that of the trained model, %s, found %s",
+              prefix, separator, f->name, own, other);
 }
 
 /* The first length follows from what the model was. */
@@ -38,13 +38,14 @@ static status check_same(const alibi_model_config *from, const alibi_model_confi
   for (size_t i = 0; i < method->fields.count; i++) {
     const field *f = &method->fields.fields[i];
     const void *own = from->position_options.bytes, *other = config->position_options.bytes;
-    if (!fine_tune_changes(method, f) && !field_equal(f, own, other)) return refuse(f, method->name, " ", own, other, error);
+    if (!fine_tune_changes(method, f) && !field_equal(f, own, other))
+      return refuse(f, method->name, " ", own, other, error);
   }
   return ALIBI_OK;
 }
 
-/* The extension's own settings in a configuration, NULL where it has none of the kind; a factor is one that may follow the
- * declared length. */
+/* The extension's own settings in a configuration, NULL where it has none of the kind; a factor is one that may
+ * follow the declared length. */
 typedef struct extension_settings {
   const position_extension *extension;
   double *factor;
@@ -58,7 +59,8 @@ static extension_settings settings_of(alibi_model_config *config)
   const field *factor = field_find(found.extension->fields, "factor");
   const field *original = field_find(found.extension->fields, "original_length");
   unsigned char *bytes = config->extension_options.bytes;
-  if (factor && factor->kind == FIELD_REAL && factor->initial == 0) found.factor = (double *)(bytes + factor->offset);
+  if (factor && factor->kind == FIELD_REAL && factor->initial == 0)
+    found.factor = (double *)(bytes + factor->offset);
   if (original) found.original_length = (int64_t *)(bytes + original->offset);
   return found;
 }
@@ -80,10 +82,12 @@ static status settle_extension(const alibi_model_config *from, alibi_model_confi
   if (!settings.extension) return ALIBI_OK;
   if (!settings.original_length && length > first)
     return fail(error, ALIBI_INVALID,
-                "fine-tuning: extension: expected one that can refer to the %lld tokens that the model was trained at without "
+                "fine-tuning: extension: expected one that can refer to the %lld tokens that the model was "
+                "trained at without "
                 "it, found '%s', which refers to the first %lld",
                 (long long)length, settings.extension->name, (long long)first);
-  if (settings.original_length && *settings.original_length == 0 && length != first) *settings.original_length = length;
+  if (settings.original_length && *settings.original_length == 0 && length != first)
+    *settings.original_length = length;
   if (settings.original_length && *settings.original_length > 0) length = *settings.original_length;
   if (settings.factor && *settings.factor == 0 && config->train_length > length)
     *settings.factor = (double)config->train_length / (double)length;
@@ -113,7 +117,9 @@ status fine_tune_check_kept(const alibi_model_config *from, const alibi_model_co
   double reach = *settings.factor * (double)reference_length(from);
   if ((double)config->train_length <= reach) return ALIBI_OK;
   return fail(error, ALIBI_INVALID,
-              "--train-length: the model's extension, '%s' with a factor of %g, reaches %.10g tokens, not %lld: expected --extend "
+              "--train-length: the model's extension, '%s' with a factor of %g, reaches %.10g tokens, not %lld: "
+              "expected --extend "
               "beside it, '%s' for a new factor or 'none', found neither",
-              settings.extension->name, *settings.factor, reach, (long long)config->train_length, settings.extension->name);
+              settings.extension->name, *settings.factor, reach, (long long)config->train_length,
+              settings.extension->name);
 }

@@ -1,6 +1,6 @@
-/* The training loop, one step at a time: read sequences, forward, backward, clip, AdamW.  Gradients are sums over the tokens that
- * are predicted, and are divided by their number only when they are used, so micro-batches of any cut, and of unequal numbers of
- * tokens, give the gradient of the whole batch. */
+/* The training loop, one step at a time: read sequences, forward, backward, clip, AdamW.  Gradients are sums over
+ * the tokens that are predicted, and are divided by their number only when they are used, so micro-batches of any
+ * cut, and of unequal numbers of tokens, give the gradient of the whole batch. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -20,7 +20,8 @@ static int groups_of(const alibi_context *context)
   return comm_ranks(context->comm) / comm_ranks(context->sequence_comm);
 }
 
-static void cut_step(const alibi_train_options *options, int groups, size_t length, size_t *sequences, size_t *micro_sequences)
+static void cut_step(const alibi_train_options *options, int groups, size_t length, size_t *sequences,
+                     size_t *micro_sequences)
 {
   *sequences = (size_t)options->batch_tokens / length;
   size_t of_a_rank = (*sequences + (size_t)groups - 1) / (size_t)groups;
@@ -29,8 +30,8 @@ static void cut_step(const alibi_train_options *options, int groups, size_t leng
   if (*micro_sequences > of_a_rank) *micro_sequences = of_a_rank;
 }
 
-static pass_shape training_shape(const alibi_context *context, const alibi_train_options *options, size_t micro_sequences,
-                                 size_t length)
+static pass_shape training_shape(const alibi_context *context, const alibi_train_options *options,
+                                 size_t micro_sequences, size_t length)
 {
   comm *group = context->sequence_comm;
   size_t first, rows, most = length;
@@ -55,9 +56,10 @@ status train_check_ranks(alibi_model *model, const alibi_train_options *options,
   size_t count;
   if (ranks == 1) return ALIBI_OK;
   if (options->documents == ALIBI_DOCUMENTS_APART)
-    return fail(error, ALIBI_INVALID,
-                "documents apart: their sequences cannot be cut among ranks: expected whole ones, found parts on %d ranks",
-                ranks);
+    return fail(
+        error, ALIBI_INVALID,
+        "documents apart: their sequences cannot be cut among ranks: expected whole ones, found parts on %d ranks",
+        ranks);
   status result = train_phases(options, model->config.train_length, phases, &count, error);
   for (size_t i = 0; result == ALIBI_OK && i < count; i++) {
     pass_shape shape = training_shape(model->context, options, 1, phases[i].length);
@@ -86,13 +88,15 @@ train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
 }
 
 /* Random weights, or those of `from`: the configurations have the same list of parameters. */
-static status make_model(alibi_trainer *t, const alibi_model *from, const alibi_model_config *config, alibi_error *error)
+static status make_model(alibi_trainer *t, const alibi_model *from, const alibi_model_config *config,
+                         alibi_error *error)
 {
   if (!from) return alibi_model_new(t->context, config, (uint64_t)t->options.seed, &t->model, error);
   status result = model_allocate(t->context, config, &t->model, error);
   if (result != ALIBI_OK) return result;
   if (t->model->list.floats != from->list.floats)
-    return fail(error, ALIBI_INVALID, "fine-tuning: expected the %zu weights of the trained model, found a place for %zu",
+    return fail(error, ALIBI_INVALID,
+                "fine-tuning: expected the %zu weights of the trained model, found a place for %zu",
                 from->list.floats, t->model->list.floats);
   memcpy(t->model->values, from->values, from->list.floats * sizeof *from->values);
   return ALIBI_OK;
@@ -123,7 +127,8 @@ static const train_phase *phase_of(const alibi_trainer *t)
   return &t->phases[i];
 }
 
-static status allocate(alibi_trainer *t, const alibi_model *from, const alibi_model_config *config, alibi_error *error)
+static status allocate(alibi_trainer *t, const alibi_model *from, const alibi_model_config *config,
+                       alibi_error *error)
 {
   size_t rows = 0, segments = 0;
   status result;
@@ -151,8 +156,8 @@ done:
 }
 
 status trainer_new(alibi_context *context, const alibi_model *from, const alibi_model_config *config,
-                   const alibi_train_options *options, const token_source *sources, const double *shares, size_t count,
-                   alibi_trainer **trainer, alibi_error *error)
+                   const alibi_train_options *options, const token_source *sources, const double *shares,
+                   size_t count, alibi_trainer **trainer, alibi_error *error)
 {
   alibi_trainer *t = NULL;
   alibi_train_options own;
@@ -174,7 +179,8 @@ status trainer_new(alibi_context *context, const alibi_model *from, const alibi_
   t->options.warmup_steps = train_warmup(&own);
   TRY(train_phases(&own, own_config.train_length, t->phases, &t->phase_count, error));
   TRY(batches_init(&t->batches, sources, shares, count, &own, (size_t)own_config.train_length, error));
-  for (size_t i = 0; i < count; i++) TRY(token_source_check(&sources[i], (uint32_t)own_config.vocabulary, 0, error));
+  for (size_t i = 0; i < count; i++)
+    TRY(token_source_check(&sources[i], (uint32_t)own_config.vocabulary, 0, error));
   TRY(allocate(t, from, &own_config, error));
   *trainer = t;
   return ALIBI_OK;
@@ -188,13 +194,14 @@ static status check_ids(const alibi_model_config *config, const uint32_t *tokens
 {
   for (size_t i = 0; i < count; i++)
     if (tokens[i] >= (uint64_t)config->vocabulary)
-      return fail(error, ALIBI_INVALID, "training text: token %zu: expected an id below the vocabulary of %lld, found %u", i,
+      return fail(error, ALIBI_INVALID,
+                  "training text: token %zu: expected an id below the vocabulary of %lld, found %u", i,
                   (long long)config->vocabulary, tokens[i]);
   return ALIBI_OK;
 }
 
-status trainer_own_source(const alibi_model_config *config, const uint32_t *tokens, size_t count, token_source **source,
-                          alibi_error *error)
+status trainer_own_source(const alibi_model_config *config, const uint32_t *tokens, size_t count,
+                          token_source **source, alibi_error *error)
 {
   alibi_model_config own;
   status result;
@@ -211,8 +218,8 @@ done:
 }
 
 static status new_of_ids(alibi_context *context, const alibi_model *from, const alibi_model_config *config,
-                         const alibi_train_options *options, const uint32_t *tokens, size_t count, alibi_trainer **trainer,
-                         alibi_error *error)
+                         const alibi_train_options *options, const uint32_t *tokens, size_t count,
+                         alibi_trainer **trainer, alibi_error *error)
 {
   token_source *source;
   *trainer = NULL;
@@ -228,15 +235,16 @@ static status new_of_ids(alibi_context *context, const alibi_model *from, const 
   return result;
 }
 
-status alibi_trainer_new(alibi_context *context, const alibi_model_config *config, const alibi_train_options *options,
-                         const uint32_t *tokens, size_t count, alibi_trainer **trainer, alibi_error *error)
+status alibi_trainer_new(alibi_context *context, const alibi_model_config *config,
+                         const alibi_train_options *options, const uint32_t *tokens, size_t count,
+                         alibi_trainer **trainer, alibi_error *error)
 {
   return new_of_ids(context, NULL, config, options, tokens, count, trainer, error);
 }
 
 status alibi_trainer_new_from(alibi_context *context, const alibi_model *model, const alibi_model_config *config,
-                              const alibi_train_options *options, const uint32_t *tokens, size_t count, alibi_trainer **trainer,
-                              alibi_error *error)
+                              const alibi_train_options *options, const uint32_t *tokens, size_t count,
+                              alibi_trainer **trainer, alibi_error *error)
 {
   return new_of_ids(context, model, config, options, tokens, count, trainer, error);
 }
@@ -274,7 +282,8 @@ typedef struct step_sums {
 /* Sequences from .. to-1 of the step, at most micro_sequences, into one pass. */
 static status forward(alibi_trainer *t, size_t from, size_t to, step_sums *sums, alibi_error *error)
 {
-  size_t length = t->phase->length, phase = (size_t)(t->phase - t->phases), segments = 0, rows = (to - from) * t->count;
+  size_t length = t->phase->length, phase = (size_t)(t->phase - t->phases), segments = 0,
+         rows = (to - from) * t->count;
   bool same = t->options.order == ALIBI_ORDER_ONE_BATCH;
   uint64_t before = same ? 0 : (uint64_t)(t->step - t->phase->first) * t->sequences;
   status result = comm_agree(t->group, context_check_cancel(t->context, error), error);
@@ -331,9 +340,9 @@ static status backward(alibi_trainer *t, const backward_hooks *hooks, step_sums 
   return t->pass->failure.status;
 }
 
-/* Loss and gradient of this rank's part of the step's sequences; the gradient of what this rank owns is then that of all ranks.
- * After the last forward pass nothing can fail on one rank alone: there they agree to go on.  Only where keys travel a group
- * can fail still, while the others wait for its sums: that ends them all. */
+/* Loss and gradient of this rank's part of the step's sequences; the gradient of what this rank owns is then that
+ * of all ranks. After the last forward pass nothing can fail on one rank alone: there they agree to go on.  Only
+ * where keys travel a group can fail still, while the others wait for its sums: that ends them all. */
 static status accumulate(alibi_trainer *t, step_sums *sums, alibi_error *error)
 {
   size_t ranks = (size_t)comm_ranks(t->comm), groups = (size_t)groups_of(t->context);
@@ -431,8 +440,8 @@ static status refuse_step(const alibi_trainer *t, double loss, double rate, alib
   if (result != ALIBI_OK) return result;
   const char *name = broken >= 0 ? t->model->list.items[broken].name : NULL;
   return fail(error, ALIBI_FAILED, "step %lld: the %s is not finite%s%s%s (learning rate %g; try a lower one)",
-              (long long)t->step + 1, isfinite(loss) ? "gradient" : "loss", name ? ", first the gradient of '" : "",
-              name ? name : "", name ? "'" : "", rate);
+              (long long)t->step + 1, isfinite(loss) ? "gradient" : "loss",
+              name ? ", first the gradient of '" : "", name ? name : "", name ? "'" : "", rate);
 }
 
 /* ---- spikes ---- */
@@ -454,7 +463,8 @@ static bool passes_guard(spike_guard *g, double limit, double loss, double norm)
 {
   const int64_t FEWEST = 20, WINDOW = 50;
   if (limit > 0 && g->count >= FEWEST &&
-      (is_above(loss, g->loss_mean, g->loss_variance, limit) || is_above(norm, g->norm_mean, g->norm_variance, limit)))
+      (is_above(loss, g->loss_mean, g->loss_variance, limit) ||
+       is_above(norm, g->norm_mean, g->norm_variance, limit)))
     return false;
   double weight = 1.0 / (double)(g->count < WINDOW ? g->count + 1 : WINDOW);
   follow(loss, weight, &g->loss_mean, &g->loss_variance);
@@ -467,10 +477,12 @@ static bool passes_guard(spike_guard *g, double limit, double loss, double norm)
 static status check_ranks(alibi_trainer *t, alibi_error *error)
 {
   status result = ALIBI_OK;
-  uint64_t mine = ((uint64_t)t->step * 0x9e3779b97f4a7c15u + t->model->list.floats) ^ (uint64_t)comm_ranks(t->group) << 48;
+  uint64_t mine =
+      ((uint64_t)t->step * 0x9e3779b97f4a7c15u + t->model->list.floats) ^ (uint64_t)comm_ranks(t->group) << 48;
   if (comm_ranks(t->comm) == 1 || t->ranks_agree) return ALIBI_OK;
   for (size_t i = 0; i < t->batches.source_count; i++)
-    mine = (mine ^ t->batches.sources[i].fingerprint) * 0x9e3779b97f4a7c15u + (uint64_t)(t->batches.shares[i] * 0x1p32);
+    mine = (mine ^ t->batches.sources[i].fingerprint) * 0x9e3779b97f4a7c15u +
+           (uint64_t)(t->batches.shares[i] * 0x1p32);
   for (size_t i = 0; i < train_option_fields().count; i++) {
     char text[ALIBI_NAME_SIZE + 32];
     field_get_text(&train_option_fields().fields[i], &t->options, text, sizeof text);
@@ -482,7 +494,8 @@ static status check_ranks(alibi_trainer *t, alibi_error *error)
   TRY(comm_largest(t->comm, &smallest, error));
   differs = largest != -smallest;
   if (differs)
-    result = fail(error, ALIBI_INVALID, "training on %d ranks: expected the same tokens, settings and step on all, found others",
+    result = fail(error, ALIBI_INVALID,
+                  "training on %d ranks: expected the same tokens, settings and step on all, found others",
                   comm_ranks(t->comm));
   TRY(comm_agree(t->comm, result, error));
   t->ranks_agree = true;

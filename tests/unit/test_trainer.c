@@ -1,5 +1,5 @@
-/* Training: the rate's schedule, the same bits on any number of threads, batches that do not depend on the method, micro-batches,
- * learning something, and refusals that leave the weights alone. */
+/* Training: the rate's schedule, the same bits on any number of threads, batches that do not depend on the method,
+ * micro-batches, learning something, and refusals that leave the weights alone. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,8 @@ static alibi_train_options quick(int64_t steps)
   return o;
 }
 
-static alibi_trainer *open_trainer(alibi_context *context, const char *settings, const alibi_train_options *options)
+static alibi_trainer *open_trainer(alibi_context *context, const char *settings,
+                                   const alibi_train_options *options)
 {
   alibi_model_config config = tiny_config(settings);
   alibi_trainer *trainer;
@@ -68,7 +69,8 @@ static void rate_rises_then_falls_as_a_cosine(void **unused)
       {40, 0.1 + 0.9 * 0.75} /* a third of the way: cos(60 degrees) = 1/2 */};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     double found = train_rate(&o, rows[i].step);
-    if (fabs(found - rows[i].rate) > 1e-12) fail_msg("step %lld: expected %.12g, found %.12g", (long long)rows[i].step, rows[i].rate, found);
+    if (fabs(found - rows[i].rate) > 1e-12)
+      fail_msg("step %lld: expected %.12g, found %.12g", (long long)rows[i].step, rows[i].rate, found);
   }
   o.warmup_steps = 0;
   assert_true(train_rate(&o, 0) == 1);
@@ -82,7 +84,8 @@ static void same_bits_on_any_number_of_threads(void **unused)
   (void)unused;
   char settings[256];
   for (size_t row = 0; row < position_method_count() + TINY_VARIANTS; row++) {
-    if (row < position_method_count()) snprintf(settings, sizeof settings, "position=%s", position_method_at(row)->name);
+    if (row < position_method_count())
+      snprintf(settings, sizeof settings, "position=%s", position_method_at(row)->name);
     else snprintf(settings, sizeof settings, "%s", tiny_variants[row - position_method_count()]);
     double losses[STEPS];
     float *values = NULL;
@@ -96,7 +99,8 @@ static void same_bits_on_any_number_of_threads(void **unused)
         assert_int_equal(report.step, i + 1);
         assert_int_equal(report.tokens, 4 * 24);
         if (values && memcmp(&losses[i], &report.loss, sizeof report.loss) != 0)
-          fail_msg("%s: step %d on %d threads: expected the loss %.17g, found %.17g", settings, i, threads, losses[i], report.loss);
+          fail_msg("%s: step %d on %d threads: expected the loss %.17g, found %.17g", settings, i, threads,
+                   losses[i], report.loss);
         losses[i] = report.loss;
       }
       size_t floats = model->list.floats;
@@ -120,13 +124,15 @@ static void batches_depend_on_seed_and_step_alone(void **unused)
   (void)unused;
   alibi_context *context = tiny_context(NULL, 2);
   alibi_train_options options = quick(STEPS), reseeded = quick(STEPS);
-  alibi_trainer *none = open_trainer(context, "position=none", &options), *t5 = open_trainer(context, "position=t5", &options);
+  alibi_trainer *none = open_trainer(context, "position=none", &options),
+                *t5 = open_trainer(context, "position=t5", &options);
   /* t5 begins with a table of zeros: it is `none` until it learns */
   double first = step(none).loss;
   assert_true(first == step(t5).loss);
   assert_true(step(none).loss != step(t5).loss);
   reseeded.seed = 2;
-  alibi_trainer *other = open_trainer(context, "position=none", &reseeded), *again = open_trainer(context, "position=none", &options);
+  alibi_trainer *other = open_trainer(context, "position=none", &reseeded),
+                *again = open_trainer(context, "position=none", &options);
   assert_true(step(other).loss != first);
   assert_true(step(again).loss == first);
   alibi_trainer_free(none);
@@ -152,7 +158,9 @@ static void micro_batches_train_the_same_model(void **unused)
       alibi_train_report found = step(parts);
       assert_true(fabs(found.loss / expected[i].loss - 1) < 1e-5);
       assert_true(fabs(found.gradient_norm / expected[i].gradient_norm - 1) < 1e-4);
-      if (i == 0) assert_true(found.loss == expected[i].loss && fabs(found.gradient_norm / expected[i].gradient_norm - 1) < 1e-6);
+      if (i == 0)
+        assert_true(found.loss == expected[i].loss &&
+                    fabs(found.gradient_norm / expected[i].gradient_norm - 1) < 1e-6);
     }
     alibi_trainer_free(parts);
   }
@@ -162,9 +170,11 @@ static void micro_batches_train_the_same_model(void **unused)
 
 /* ---- over documents ---- */
 
-static const uint64_t documents[] = {0, 3, 10, 90, 91, 92, 93, 94, 95, 180, 300, 301, 302, 303, 304, 305, 306, 340, 480};
+static const uint64_t documents[] = {0,   3,   10,  90,  91,  92,  93,  94,  95, 180,
+                                     300, 301, 302, 303, 304, 305, 306, 340, 480};
 
-static alibi_trainer *open_over_documents(alibi_context *context, token_source *source, const alibi_train_options *options)
+static alibi_trainer *open_over_documents(alibi_context *context, token_source *source,
+                                          const alibi_train_options *options)
 {
   alibi_model_config config = tiny_config("position=t5 bias=true");
   alibi_trainer *trainer = NULL;
@@ -175,8 +185,8 @@ static alibi_trainer *open_over_documents(alibi_context *context, token_source *
   return trainer;
 }
 
-/* Where documents end nothing is predicted, so parts of a batch have unequal numbers of tokens; the gradient does not see the cut:
- * at most 1e-6 of its norm. */
+/* Where documents end nothing is predicted, so parts of a batch have unequal numbers of tokens; the gradient does
+ * not see the cut: at most 1e-6 of its norm. */
 static void parts_of_unequal_tokens_give_one_gradient(void **unused)
 {
   (void)unused;
@@ -199,7 +209,8 @@ static void parts_of_unequal_tokens_give_one_gradient(void **unused)
       apart += (a - b) * (a - b);
       norm += a * a;
     }
-    if (!(sqrt(apart / norm) <= 1e-6)) fail_msg("%d sequences at once: expected 1e-6, found %g", (int)sequences, sqrt(apart / norm));
+    if (!(sqrt(apart / norm) <= 1e-6))
+      fail_msg("%d sequences at once: expected 1e-6, found %g", (int)sequences, sqrt(apart / norm));
     alibi_trainer_free(parts);
     token_source_close(&other);
   }
@@ -219,7 +230,8 @@ static void one_batch_is_learnt_by_heart(void **unused)
   alibi_trainer *trainer = open_trainer(context, "position=alibi initial_deviation=0.05", &options);
   double first = step(trainer).loss, last = first;
   for (int i = 1; i < 200; i++) last = step(trainer).loss;
-  if (!(first > 2.5 && last < 0.05)) fail_msg("expected a loss from above 2.5 to below 0.05, found %g to %g", first, last);
+  if (!(first > 2.5 && last < 0.05))
+    fail_msg("expected a loss from above 2.5 to below 0.05, found %g to %g", first, last);
   alibi_trainer_free(trainer);
   alibi_context_free(context);
 }
@@ -292,7 +304,8 @@ static void learns_a_repeating_text(void **unused)
     assert_int_equal(alibi_trainer_new(context, &config, &options, text, CORPUS, &trainer, &error), ALIBI_OK);
     double first = step(trainer).loss, last = 0;
     for (int i = 1; i < 120; i++) last = step(trainer).loss;
-    if (!(first > 2.5 && last < 0.6)) fail_msg("%s: expected a loss from above 2.5 to below 0.6, found %g to %g", settings, first, last);
+    if (!(first > 2.5 && last < 0.6))
+      fail_msg("%s: expected a loss from above 2.5 to below 0.6, found %g to %g", settings, first, last);
     alibi_trainer_free(trainer);
   }
   alibi_context_free(context);
@@ -318,7 +331,8 @@ static void first_step_is_adams(void **unused)
   for (size_t i = 0; i < model->list.count; i++) {
     const parameter *p = &model->list.items[i];
     for (size_t k = p->offset; k < p->offset + parameter_elements(p); k++, all++) {
-      double decay = p->decay ? 1e-3 * 0.5 * before[k] : 0, move = fabs((double)model->values[k] - before[k] + decay);
+      double decay = p->decay ? 1e-3 * 0.5 * before[k] : 0,
+             move = fabs((double)model->values[k] - before[k] + decay);
       moved += fabs(move - 1e-3) < 1e-6;
       if (!(move < 1e-3 + 1e-6)) fail_msg("%s: a weight moved by %g", p->name, move);
     }
@@ -339,7 +353,8 @@ static void clipping_bounds_the_gradient(void **unused)
   clipped.warmup_steps = scaled.warmup_steps = 0;
   clipped.weight_decay = scaled.weight_decay = 0;
   scaled.clip = 0;
-  alibi_trainer *a = open_trainer(context, "position=alibi", &clipped), *b = open_trainer(context, "position=alibi", &scaled);
+  alibi_trainer *a = open_trainer(context, "position=alibi", &clipped),
+                *b = open_trainer(context, "position=alibi", &scaled);
   const alibi_model *ma = alibi_trainer_model(a), *mb = alibi_trainer_model(b);
   float *before = malloc(ma->list.floats * sizeof *before);
   assert_non_null(before);
@@ -371,13 +386,15 @@ static void refuses_what_cannot_be(void **unused)
   alibi_model_config config = tiny_config("position=alibi");
   alibi_train_options options = quick(STEPS);
   alibi_trainer *trainer;
-  says(alibi_trainer_new(context, &config, &options, corpus, 24, &trainer, &error), ALIBI_INVALID, "at least 25 tokens");
+  says(alibi_trainer_new(context, &config, &options, corpus, 24, &trainer, &error), ALIBI_INVALID,
+       "at least 25 tokens");
   assert_null(trainer);
   uint32_t *spoiled = malloc(sizeof corpus);
   assert_non_null(spoiled);
   memcpy(spoiled, corpus, sizeof corpus);
   spoiled[CORPUS - 1] = VOCABULARY;
-  says(alibi_trainer_new(context, &config, &options, spoiled, CORPUS, &trainer, &error), ALIBI_INVALID, "token 499");
+  says(alibi_trainer_new(context, &config, &options, spoiled, CORPUS, &trainer, &error), ALIBI_INVALID,
+       "token 499");
   free(spoiled);
   options.steps = 0;
   says(alibi_trainer_new(context, &config, &options, corpus, CORPUS, &trainer, &error), ALIBI_INVALID, "steps");
@@ -386,7 +403,8 @@ static void refuses_what_cannot_be(void **unused)
   says(alibi_trainer_new(context, &config, &options, corpus, CORPUS, &trainer, &error), ALIBI_INVALID, "heads");
   config = tiny_config("position=alibi");
   options.size = 0;
-  says(alibi_trainer_new(context, &config, &options, corpus, CORPUS, &trainer, &error), ALIBI_INVALID, "alibi_train_options_init");
+  says(alibi_trainer_new(context, &config, &options, corpus, CORPUS, &trainer, &error), ALIBI_INVALID,
+       "alibi_train_options_init");
   alibi_context_free(context);
 }
 
@@ -428,7 +446,8 @@ static void failed_steps_leave_the_weights(void **unused)
   assert_int_equal(tiny_floats_differ(before, model->values, model->list.floats), 0);
   float kept = model->values[0];
   model->values[0] = NAN;
-  says(alibi_trainer_step(trainer, &report, &error), ALIBI_FAILED, "step 2: the loss is not finite, first the gradient of 'final_norm.gain'");
+  says(alibi_trainer_step(trainer, &report, &error), ALIBI_FAILED,
+       "step 2: the loss is not finite, first the gradient of 'final_norm.gain'");
   model->values[0] = kept;
   assert_int_equal(tiny_floats_differ(before, model->values, model->list.floats), 0);
   assert_int_equal(step(trainer).step, 2); /* and goes on */
@@ -445,7 +464,8 @@ static void sessions_in_between_change_nothing(void **unused)
   (void)unused;
   alibi_context *context = tiny_context(NULL, 1);
   alibi_train_options options = quick(STEPS);
-  alibi_trainer *plain = open_trainer(context, "position=t5", &options), *watched = open_trainer(context, "position=t5", &options);
+  alibi_trainer *plain = open_trainer(context, "position=t5", &options),
+                *watched = open_trainer(context, "position=t5", &options);
   for (int i = 0; i < STEPS; i++) {
     alibi_session *session;
     assert_true(step(plain).loss == step(watched).loss);
