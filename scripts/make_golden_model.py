@@ -11,6 +11,8 @@ import math
 
 import torch
 
+from c_lines import lines_of
+
 torch.set_default_dtype(torch.float64)
 
 VOCABULARY, SEQUENCES, LENGTH = 37, (40, 70), 80  # LENGTH: the declared length
@@ -379,16 +381,6 @@ def settings(model):
     rows += [(name, getattr(model, name)) for name in MODEL_FIELDS]
     rows += [(f"{model.position}_{name}", value) for name, value in model.options.items()]
     return [f'{{"{name}", "{text(value)}"}}' for name, value in rows]
-
-
-def lines_of(items, width=112):
-    line = "   "
-    for item in items:
-        if len(line) + len(item) + 2 > width:
-            yield line
-            line = "   "
-        line += " " + item + ","
-    yield line
 
 
 def run(model):

@@ -18,6 +18,8 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.t5.modeling_t5 import T5Attention
 
+from c_lines import lines_of
+
 POSITIONS = 16384
 SAMPLES = (1, 100, 4095, 4096, 9999, 16383)  # positions
 SAMPLED_PAIRS = 4
@@ -99,16 +101,6 @@ def weights(count):
     x = ((x ^ (x >> 15)) * 0x846CA68B) & 0xFFFFFFFF
     x = x ^ (x >> 16)
     return ((x >> 16) - 32768).double() / 65536
-
-
-def lines_of(items, width=112):
-    line = "   "
-    for item in items:
-        if len(line) + len(item) + 2 > width:
-            yield line
-            line = "   "
-        line += " " + item + ","
-    yield line
 
 
 def numbers(values):

@@ -16,6 +16,7 @@ import sys
 import numpy as np
 import torch
 
+from c_lines import lines_of
 from torch_decoder import Decoder
 
 SEED, TOKENS, VOCABULARY, LENGTH, SEQUENCES = 1, 20000, 1024, 128, 4
@@ -148,16 +149,6 @@ CASES = {  # shape, steps
     "sinusoidal": (dict(position="sinusoidal", **PLAIN), STEPS),
     "modern": (dict(position="rope", norm="rmsnorm", activation="swiglu", kv_heads=2, **PLAIN), 50),
 }
-
-
-def lines_of(items, width=112):
-    line = "   "
-    for item in items:
-        if len(line) + len(item) + 2 > width:
-            yield line
-            line = "   "
-        line += " " + item + ","
-    yield line
 
 
 def write_case(name, most, text):

@@ -79,6 +79,7 @@ train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
     cut_step(options, groups_of(model->context), phases[i].length, &plan.sequences, &plan.micro_sequences);
     pass_shape shape = training_shape(model->context, options, plan.micro_sequences, phases[i].length);
     size_t bytes = model_pass_bytes(model, &shape);
+    plan.logit_bytes = size_mul(size_mul(shape.head_rows, (size_t)model->config.vocabulary), sizeof(float));
     if (bytes > plan.pass_bytes) plan.pass_bytes = bytes;
   }
   size_t held = size_add(size_mul(floats, 2), size_mul(shards_most(floats, ranks), 2));

@@ -13,16 +13,9 @@
 #include "base/random.h"
 #include "comm/comm.h"
 
-#include <cmocka.h>
+#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
-static comm *c;
-static alibi_error error;
-static int rank, ranks;
-
-static void expect_ok(status result)
-{
-  if (result != ALIBI_OK) fail_msg("rank %d: %s", rank, error.message);
-}
+#include "mpi/ranks_case.h"
 
 /* What rank r brings at i: of many sizes, so that another order of summing shows in the bits. */
 static float brought(int r, uint64_t block, size_t i)
@@ -196,7 +189,8 @@ static void bytes_are_broadcast(void **unused)
   expect_ok(comm_barrier(c, &error));
   char mine[3] = {(char)rank, 7, (char)-rank}, all[3 * 16];
   expect_ok(comm_all_gather(c, mine, sizeof mine, all, &error));
-  for (int r = 0; r < ranks; r++) assert_true(all[3 * r] == r && all[3 * r + 1] == 7 && all[3 * r + 2] == (char)-r);
+  for (int r = 0; r < ranks; r++)
+    assert_true(all[3 * r] == r && all[3 * r + 1] == 7 && all[3 * r + 2] == (char)-r);
 }
 
 static status agree(status own, const char *sentence)
@@ -335,18 +329,6 @@ int main(int count, char **arguments)
       cmocka_unit_test(messages_between_all_pairs),
       cmocka_unit_test(what_cannot_be_is_refused),
   };
-  int expected = count > 1 ? atoi(arguments[1]) : 1;
-  if (comm_open("auto", &c, &error) != ALIBI_OK) {
-    fprintf(stderr, "%s\n", error.message);
-    return 1;
-  }
-  rank = comm_rank(c);
-  ranks = comm_ranks(c);
-  if (ranks != expected) {
-    fprintf(stderr, "expected %d ranks, found %d\n", expected, ranks);
-    return 1;
-  }
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  comm_close(c, failed ? ALIBI_FAILED : ALIBI_OK, 1);
-  return failed ? 1 : 0;
+  ranks_open(count, arguments);
+  return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -15,21 +15,11 @@
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
-#include "unit/scratch.h"
-#include "unit/tiny_model.h"
+#include "mpi/training_ranks.h"
 
 enum { VOCABULARY = 29, CORPUS = 700, LENGTH = 24, STEPS = 4 };
 
-static comm *c;
-static alibi_context *together, *single; /* with the other ranks, and without */
-static alibi_error error;
-static int rank, ranks;
 static uint32_t corpus[CORPUS];
-
-static void expect_ok(status result)
-{
-  if (result != ALIBI_OK) fail_msg("rank %d: %s", rank, error.message);
-}
 
 static alibi_train_options options_of(int64_t sequences)
 {
@@ -47,13 +37,6 @@ static alibi_trainer *start(alibi_context *context, const char *settings, const 
   alibi_trainer *trainer;
   expect_ok(alibi_trainer_new(context, &config, options, corpus, CORPUS, &trainer, &error));
   return trainer;
-}
-
-static alibi_train_report step(alibi_trainer *trainer)
-{
-  alibi_train_report report;
-  expect_ok(alibi_trainer_step(trainer, &report, &error));
-  return report;
 }
 
 /* Every rank holds what rank 0 holds. */
@@ -77,27 +60,10 @@ static double relative(const float *x, const float *y, size_t n)
   return sqrt(apart / norm);
 }
 
-static void near(double found, double expected, double tolerance, const char *what)
-{
-  if (!(fabs(found - expected) <= tolerance * fabs(expected)))
-    fail_msg("%s: expected %.12g, found %.12g", what, expected, found);
-}
-
-/* The gradient of a step of all ranks, where this rank owns it, against that of one. */
 static void compare_gradients(const alibi_trainer *all, const alibi_trainer *one, const char *what)
 {
-  double apart = 0, norm = 0;
-  for (size_t b = 0; b < all->shards.bucket_count; b++) {
-    shard_span own = shards_own(&all->shards, b);
-    for (size_t i = own.from; i < own.from + own.count; i++) {
-      double d = (double)all->gradients[i] - one->gradients[i];
-      apart += d * d;
-    }
-  }
-  for (size_t i = 0; i < one->shards.floats; i++) norm += (double)one->gradients[i] * one->gradients[i];
-  expect_ok(comm_sum_doubles(c, &apart, 1, &error));
-  if (!(sqrt(apart / norm) <= 1e-6))
-    fail_msg("%s: the gradient is off by %g of its norm", what, sqrt(apart / norm));
+  double apart = gradients_apart(all, one);
+  if (!(apart <= 1e-6)) fail_msg("%s: the gradient is off by %g of its norm", what, apart);
 }
 
 static void a_step_is_that_of_one_rank(void **unused)
@@ -302,23 +268,7 @@ static void other_tokens_on_one_rank_are_refused(void **unused)
 static int setup(void **unused)
 {
   (void)unused;
-  tiny_tokens(corpus, CORPUS, 31, VOCABULARY);
-  alibi_error_init(&error);
-  if (rank == 0) scratch_make();
-  expect_ok(comm_broadcast(c, scratch_folder, sizeof scratch_folder, 0, &error));
-  together = tiny_context(NULL, 1);
-  together->comm = c;
-  single = tiny_context(NULL, 1);
-  return 0;
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  expect_ok(comm_barrier(c, &error));
-  if (rank == 0) scratch_remove();
-  alibi_context_free(together);
-  alibi_context_free(single);
+  training_ranks_begin(corpus, CORPUS, VOCABULARY);
   return 0;
 }
 
@@ -334,15 +284,6 @@ int main(int count, char **arguments)
       cmocka_unit_test(a_gradient_that_is_no_number_stops_all),
       cmocka_unit_test(other_tokens_on_one_rank_are_refused),
   };
-  int expected = count > 1 ? atoi(arguments[1]) : 1;
-  status opened = comm_open("auto", &c, &error);
-  rank = comm_rank(c);
-  ranks = comm_ranks(c);
-  if (opened != ALIBI_OK || ranks != expected) {
-    fprintf(stderr, "expected %d ranks, found %d: %s\n", expected, ranks, error.message);
-    return 1;
-  }
-  int failed = cmocka_run_group_tests(tests, setup, teardown);
-  comm_close(c, failed ? ALIBI_FAILED : ALIBI_OK, 1);
-  return failed ? 1 : 0;
+  ranks_open(count, arguments);
+  return ranks_close(cmocka_run_group_tests(tests, setup, training_ranks_end));
 }

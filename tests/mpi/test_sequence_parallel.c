@@ -1,5 +1,6 @@
-/* Training whose sequences are cut among ranks, against the same training on one: every position method, losses and
- * gradients, dropout, recompute, groups beside each other, bits from run to run, checkpoints, and what is refused. */
+/* Training whose sequences are cut among ranks, against the same training on one: every position method, losses
+ * and gradients, dropout, recompute, groups beside each other, bits from run to run, checkpoints, and what is
+ * refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,31 +15,21 @@
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
-#include "unit/scratch.h"
-#include "unit/tiny_model.h"
+#include "mpi/training_ranks.h"
 
 enum { VOCABULARY = 29, CORPUS = 4000, LENGTH = 200, STEPS = 3 };
 
-static comm *c;
-static alibi_context *single, *parts; /* without other ranks; with them, and the group at hand */
-static alibi_error error;
-static int rank, ranks;
 static uint32_t corpus[CORPUS];
-
-static void expect_ok(status result)
-{
-  if (result != ALIBI_OK) fail_msg("rank %d: %s", rank, error.message);
-}
 
 static void enter_group(int size)
 {
-  expect_ok(comm_split(c, size, &parts->sequence_comm, &error));
+  expect_ok(comm_split(c, size, &together->sequence_comm, &error));
 }
 
 static void leave_group(void)
 {
-  comm_close(parts->sequence_comm, ALIBI_OK, 1);
-  parts->sequence_comm = NULL;
+  comm_close(together->sequence_comm, ALIBI_OK, 1);
+  together->sequence_comm = NULL;
 }
 
 static alibi_train_options options_of(int64_t sequences, int64_t length)
@@ -69,38 +60,9 @@ static alibi_trainer *start(alibi_context *context, const char *settings, int64_
   return trainer;
 }
 
-static alibi_train_report step(alibi_trainer *trainer)
-{
-  alibi_train_report report;
-  expect_ok(alibi_trainer_step(trainer, &report, &error));
-  return report;
-}
-
-static void near(double found, double expected, double tolerance, const char *what)
-{
-  if (!(fabs(found - expected) <= tolerance * fabs(expected)))
-    fail_msg("%s: expected %.12g, found %.12g", what, expected, found);
-}
-
-/* The gradient of a step of all ranks, where each owns it, against that of one. */
-static double gradients_apart(const alibi_trainer *all, const alibi_trainer *one)
-{
-  double apart = 0, norm = 0;
-  for (size_t b = 0; b < all->shards.bucket_count; b++) {
-    shard_span own = shards_own(&all->shards, b);
-    for (size_t i = own.from; i < own.from + own.count; i++) {
-      double d = (double)all->gradients[i] - one->gradients[i];
-      apart += d * d;
-    }
-  }
-  for (size_t i = 0; i < one->shards.floats; i++) norm += (double)one->gradients[i] * one->gradients[i];
-  expect_ok(comm_sum_doubles(c, &apart, 1, &error));
-  return sqrt(apart / norm);
-}
-
 static void compare(const char *settings, int64_t length, const alibi_train_options *options)
 {
-  alibi_trainer *all = start(parts, settings, length, options), *one = start(single, settings, length, options);
+  alibi_trainer *all = start(together, settings, length, options), *one = start(single, settings, length, options);
   for (int s = 0; s < STEPS; s++) {
     alibi_train_report found = step(all), expected = step(one);
     assert_int_equal(found.tokens, expected.tokens);
@@ -119,7 +81,7 @@ static void a_step_is_that_of_one_rank(void **unused)
   static const char *const settings[] = {"position=alibi", "position=rope " TINY_MODERN " tied=false qk_norm=true",
                                          "position=t5 bias=true norm_bias=true", "position=none kv_heads=2",
                                          "position=alibi score_scaling=ssmax"};
-  double tolerance = parts->tolerance;
+  double tolerance = together->tolerance;
   assert_true(tolerance > 0);
   for (int size = ranks > 1 ? 2 : 1; size <= ranks; size++) {
     if (ranks % size != 0) continue;
@@ -128,9 +90,9 @@ static void a_step_is_that_of_one_rank(void **unused)
       alibi_train_options options = options_of(3, LENGTH);
       compare(settings[m], LENGTH, &options);
       if (m > 0) continue;
-      parts->tolerance = single->tolerance = 0;
+      together->tolerance = single->tolerance = 0;
       compare(settings[m], LENGTH, &options);
-      parts->tolerance = single->tolerance = tolerance;
+      together->tolerance = single->tolerance = tolerance;
     }
     leave_group();
   }
@@ -151,14 +113,16 @@ static void every_position_method_is_right_or_refused(void **unused)
     }
     alibi_model_config config = config_of(settings, LENGTH);
     alibi_trainer *trainer;
-    assert_int_equal(alibi_trainer_new(parts, &config, &options, corpus, CORPUS, &trainer, &error), ALIBI_INVALID);
+    assert_int_equal(alibi_trainer_new(together, &config, &options, corpus, CORPUS, &trainer, &error),
+                     ALIBI_INVALID);
     scratch_says(error.message, "its sequences cannot be cut among ranks");
     scratch_says(error.message, name);
   }
   leave_group();
 }
 
-/* More sequences than are in memory at once, none for some groups, masks, what is made again, phases of other lengths. */
+/* More sequences than are in memory at once, none for some groups, masks, what is made again, phases of other
+ * lengths. */
 static void each_setting_is_right(void **unused)
 {
   (void)unused;
@@ -187,8 +151,8 @@ static void two_runs_have_the_same_bits(void **unused)
     if (ranks % size != 0) continue;
     enter_group(size);
     alibi_train_options options = options_of(3, LENGTH);
-    alibi_trainer *a = start(parts, "position=alibi", LENGTH, &options),
-                  *b = start(parts, "position=alibi", LENGTH, &options);
+    alibi_trainer *a = start(together, "position=alibi", LENGTH, &options),
+                  *b = start(together, "position=alibi", LENGTH, &options);
     for (int s = 0; s < STEPS; s++) {
       alibi_train_report first = step(a), second = step(b);
       assert_memory_equal(&first, &second, sizeof first);
@@ -219,11 +183,11 @@ static void a_run_goes_on_with_sequences_in_parts(void **unused)
   if (rank == 0) expect_ok(alibi_trainer_save(one, directory, &error));
   expect_ok(comm_barrier(c, &error));
   enter_group(ranks);
-  alibi_trainer *all = go_on(parts, directory);
+  alibi_trainer *all = go_on(together, directory);
   for (int s = 0; s < STEPS; s++) near(step(all).loss, step(one).loss, 1e-4, "loss in parts");
   snprintf(directory, sizeof directory, "%s/parts", scratch_folder);
   expect_ok(alibi_trainer_save(all, directory, &error));
-  alibi_trainer *same = go_on(parts, directory), *whole = go_on(single, directory);
+  alibi_trainer *same = go_on(together, directory), *whole = go_on(single, directory);
   for (int s = 0; s < STEPS; s++) {
     alibi_train_report expected = step(all), found = step(same);
     assert_memory_equal(&found, &expected, sizeof found);
@@ -247,7 +211,7 @@ static void memory_is_shared_out(void **unused)
   expect_ok(model_allocate(single, &config, &model, &error));
   size_t whole = train_plan_of(model, &options).pass_bytes;
   enter_group(ranks);
-  model->context = parts;
+  model->context = together;
   size_t part = train_plan_of(model, &options).pass_bytes;
   model->context = single;
   if (ranks == 1) assert_int_equal(part, whole);
@@ -268,7 +232,8 @@ static void what_cannot_be_cut_is_refused(void **unused)
   int64_t most = 64 * (ranks - 1);
   alibi_model_config config = config_of("position=alibi", most);
   alibi_train_options options = options_of(1, most);
-  assert_int_equal(alibi_trainer_new(parts, &config, &options, corpus, CORPUS, &trainer, &error), ALIBI_INVALID);
+  assert_int_equal(alibi_trainer_new(together, &config, &options, corpus, CORPUS, &trainer, &error),
+                   ALIBI_INVALID);
   scratch_says(error.message, "expected more than");
   options = options_of(1, most + 1);
   compare("position=alibi", most + 1, &options); /* the last rank has one row */
@@ -278,7 +243,8 @@ static void what_cannot_be_cut_is_refused(void **unused)
   config = config_of("position=alibi", LENGTH * 2);
   options = options_of(1, LENGTH * 2);
   options.documents = ALIBI_DOCUMENTS_APART;
-  assert_int_equal(trainer_new(parts, NULL, &config, &options, &source, NULL, 1, &trainer, &error), ALIBI_INVALID);
+  assert_int_equal(trainer_new(together, NULL, &config, &options, &source, NULL, 1, &trainer, &error),
+                   ALIBI_INVALID);
   scratch_says(error.message, "documents apart");
   token_source_close(&source);
   leave_group();
@@ -299,7 +265,8 @@ static void a_run_without_its_keys_is_refused(void **unused)
   alibi_model_free(model);
 }
 
-/* Interrupted on the last rank only, wherever that is noticed: all ranks stop, and the next step is as it would have been. */
+/* Interrupted on the last rank only, wherever that is noticed: all ranks stop, and the next step is as it would
+ * have been. */
 static void an_interruption_of_one_stops_all(void **unused)
 {
   (void)unused;
@@ -307,12 +274,12 @@ static void an_interruption_of_one_stops_all(void **unused)
     if (ranks % size != 0) continue;
     enter_group(size);
     alibi_train_options options = options_of(3, LENGTH);
-    alibi_trainer *all = start(parts, "position=alibi", LENGTH, &options),
-                  *undisturbed = start(parts, "position=alibi", LENGTH, &options);
+    alibi_trainer *all = start(together, "position=alibi", LENGTH, &options),
+                  *undisturbed = start(together, "position=alibi", LENGTH, &options);
     alibi_train_report report;
-    if (rank == ranks - 1) alibi_context_cancel(parts);
+    if (rank == ranks - 1) alibi_context_cancel(together);
     assert_int_equal(alibi_trainer_step(all, &report, &error), ALIBI_CANCELLED);
-    atomic_store(&parts->cancelled, 0);
+    atomic_store(&together->cancelled, 0);
     alibi_train_report found = step(all), expected = step(undisturbed);
     assert_memory_equal(&found, &expected, sizeof found);
     alibi_trainer_free(all);
@@ -324,23 +291,7 @@ static void an_interruption_of_one_stops_all(void **unused)
 static int setup(void **unused)
 {
   (void)unused;
-  tiny_tokens(corpus, CORPUS, 31, VOCABULARY);
-  alibi_error_init(&error);
-  if (rank == 0) scratch_make();
-  expect_ok(comm_broadcast(c, scratch_folder, sizeof scratch_folder, 0, &error));
-  parts = tiny_context(NULL, 1);
-  parts->comm = c;
-  single = tiny_context(NULL, 1);
-  return 0;
-}
-
-static int teardown(void **unused)
-{
-  (void)unused;
-  expect_ok(comm_barrier(c, &error));
-  if (rank == 0) scratch_remove();
-  alibi_context_free(parts);
-  alibi_context_free(single);
+  training_ranks_begin(corpus, CORPUS, VOCABULARY);
   return 0;
 }
 
@@ -357,15 +308,6 @@ int main(int count, char **arguments)
       cmocka_unit_test(a_run_without_its_keys_is_refused),
       cmocka_unit_test(an_interruption_of_one_stops_all),
   };
-  int expected = count > 1 ? atoi(arguments[1]) : 1;
-  status opened = comm_open("auto", &c, &error);
-  rank = comm_rank(c);
-  ranks = comm_ranks(c);
-  if (opened != ALIBI_OK || ranks != expected) {
-    fprintf(stderr, "expected %d ranks, found %d: %s\n", expected, ranks, error.message);
-    return 1;
-  }
-  int failed = cmocka_run_group_tests(tests, setup, teardown);
-  comm_close(c, failed ? ALIBI_FAILED : ALIBI_OK, 1);
-  return failed ? 1 : 0;
+  ranks_open(count, arguments);
+  return ranks_close(cmocka_run_group_tests(tests, setup, training_ranks_end));
 }

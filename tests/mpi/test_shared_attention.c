@@ -18,17 +18,11 @@
 
 #include "unit/tiny_model.h"
 
+#include "mpi/ranks_case.h"
+
 enum { HEADS = 4, KV_HEADS = 2, D = 16, SEQUENCES = 2, QKV = (HEADS + 2 * KV_HEADS) * D };
 
-static comm *c;
 static alibi_context *context;
-static alibi_error error;
-static int rank, ranks;
-
-static void expect_ok(status result)
-{
-  if (result != ALIBI_OK) fail_msg("rank %d: %s", rank, error.message);
-}
 
 /* The rows of all sequences, one after the other; [rows, QKV] and so on. */
 typedef struct rows {
@@ -262,17 +256,9 @@ int main(int count, char **arguments)
       cmocka_unit_test(every_rank_has_its_part_of_the_whole),
       cmocka_unit_test(only_keys_that_can_be_seen_travel),
   };
-  int expected = count > 1 ? atoi(arguments[1]) : 1;
-  status opened = comm_open("auto", &c, &error);
-  rank = comm_rank(c);
-  ranks = comm_ranks(c);
-  if (opened != ALIBI_OK || ranks != expected) {
-    fprintf(stderr, "expected %d ranks, found %d: %s\n", expected, ranks, error.message);
-    return 1;
-  }
+  ranks_open(count, arguments);
   context = tiny_context(NULL, 1);
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   alibi_context_free(context);
-  comm_close(c, failed ? ALIBI_FAILED : ALIBI_OK, 1);
-  return failed ? 1 : 0;
+  return ranks_close(failed);
 }

@@ -9,20 +9,7 @@
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
-#include "unit/scratch.h"
-
-static alibi_error error;
-
-static int setup(void **unused)
-{
-  alibi_error_init(&error);
-  return scratch_setup(unused);
-}
-
-static void ok(status result)
-{
-  if (result != ALIBI_OK) fail_msg("%s", error.message);
-}
+#include "unit/scratch_case.h"
 
 /* Written by tensorboard 2.21 (tensorboard.summary.writer.record_writer.RecordWriter, protobuf 7.36):
  *   Event(wall_time=1700000000.25, file_version="brain.Event:2")
@@ -109,10 +96,11 @@ static void a_full_disk_is_said(void **unused)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_bytes_are_those_of_tensorboard, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(files_of_one_second_have_their_own_names, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(limits_are_said, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(a_full_disk_is_said, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(the_bytes_are_those_of_tensorboard, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(files_of_one_second_have_their_own_names, scratch_case_setup,
+                                      scratch_teardown),
+      cmocka_unit_test_setup_teardown(limits_are_said, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(a_full_disk_is_said, scratch_case_setup, scratch_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,20 +9,7 @@
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
-#include "unit/scratch.h"
-
-static alibi_error error;
-
-static int setup(void **unused)
-{
-  alibi_error_init(&error);
-  return scratch_setup(unused);
-}
-
-static void ok(status result)
-{
-  if (result != ALIBI_OK) fail_msg("%s", error.message);
-}
+#include "unit/scratch_case.h"
 
 /* A log of steps from `first` on whose losses are given; NaN becomes null. */
 static const char *write_log(const char *name, int64_t first, const double *losses, size_t count)
@@ -276,15 +263,16 @@ static void what_is_no_run_is_said(void **unused)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(means_stay_where_their_steps_are, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(the_end_is_the_last_twentieth, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(names_tell_runs_apart, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(places_are_those_of_the_axis, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(ranges_hold_what_is_drawn, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(the_beginning_does_not_flatten_the_rest, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(odd_names_and_no_numbers_are_drawn, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(no_spike_is_lost, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(what_is_no_run_is_said, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(means_stay_where_their_steps_are, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(the_end_is_the_last_twentieth, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(names_tell_runs_apart, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(places_are_those_of_the_axis, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(ranges_hold_what_is_drawn, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(the_beginning_does_not_flatten_the_rest, scratch_case_setup,
+                                      scratch_teardown),
+      cmocka_unit_test_setup_teardown(odd_names_and_no_numbers_are_drawn, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(no_spike_is_lost, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(what_is_no_run_is_said, scratch_case_setup, scratch_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

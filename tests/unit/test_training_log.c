@@ -11,20 +11,7 @@
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
 #include "unit/allocations.h"
-#include "unit/scratch.h"
-
-static alibi_error error;
-
-static int setup(void **unused)
-{
-  alibi_error_init(&error);
-  return scratch_setup(unused);
-}
-
-static void ok(status result)
-{
-  if (result != ALIBI_OK) fail_msg("%s", error.message);
-}
+#include "unit/scratch_case.h"
 
 static training_step step_of(int64_t number)
 {
@@ -240,14 +227,14 @@ static void says_which_line_is_wrong(void **unused)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(writes_the_lines_of_the_plan, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(numbers_come_back_to_the_bit, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(a_step_allocates_nothing, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(a_resume_cuts_what_comes_again, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(a_failed_write_loses_its_line_only, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(half_a_line_is_none, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(the_later_lines_count, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(says_which_line_is_wrong, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(writes_the_lines_of_the_plan, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(numbers_come_back_to_the_bit, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(a_step_allocates_nothing, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(a_resume_cuts_what_comes_again, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(a_failed_write_loses_its_line_only, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(half_a_line_is_none, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(the_later_lines_count, scratch_case_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(says_which_line_is_wrong, scratch_case_setup, scratch_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* The cut of the parameters among ranks: arithmetic alone. */
-#include "train/shards.h"
+#include "train/parameter_shards.h"
 
 #include "comm/comm.h"
 

@@ -1,11 +1,11 @@
-/* train/shards.h - who owns which weights, where several ranks train.
+/* train/parameter_shards.h - who owns which weights, where several ranks train.
  *
  * The block of parameters is cut into buckets of one size, and each bucket into chunks, one for each rank
  * (comm_chunk).  A rank holds the moments of its chunks alone, one after the other in the order of the parameters,
  * and updates these weights.  Buckets depend on the number of parameters only.  One rank owns one bucket:
  * everything, laid out as the parameters are. */
-#ifndef TRAIN_SHARDS_H
-#define TRAIN_SHARDS_H
+#ifndef TRAIN_PARAMETER_SHARDS_H
+#define TRAIN_PARAMETER_SHARDS_H
 
 #include <stddef.h>
 
