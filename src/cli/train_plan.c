@@ -111,8 +111,7 @@ static status make_plan(const training *t, plan *p, alibi_error *error)
   p->cut = train_plan_of(model, &t->options);
   double counted = 2 * (1 + 1.0 / p->ranks) * (double)model->list.floats * sizeof(float);
   add(p->parts, &p->part_count, PARTS, "what other ranks send", (double)p->cut.weight_bytes - counted);
-  add(p->parts, &p->part_count, PARTS, "activations", (double)(p->cut.pass_bytes - p->cut.logit_bytes));
-  add(p->parts, &p->part_count, PARTS, "logits", (double)p->cut.logit_bytes);
+  add(p->parts, &p->part_count, PARTS, "activations", (double)p->cut.pass_bytes);
   p->needed = total(p->parts, p->part_count);
   p->step_tokens = (double)p->cut.sequences * (double)t->config.train_length;
   p->step_operations = run_step_operations(model, p->step_tokens, (double)t->config.train_length);

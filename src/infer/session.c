@@ -343,7 +343,7 @@ static status run_group(struct session_engine *e, size_t count, const alibi_sess
   for (size_t start = 0; start < count; start += HEAD_ROWS) {
     size_t n = count - start < HEAD_ROWS ? count - start : HEAD_ROWS;
     op_linear_forward(model->context, &e->pass->work, n, e->pass->hidden + start * head.columns, head.columns,
-                      &head, NULL, e->pass->logits, head.rows, false);
+                      &head, NULL, NULL, e->pass->logits, head.rows);
     for (size_t i = 0; i < n; i++)
       memcpy(e->group[start + i]->fresh, e->pass->logits + i * head.rows, head.rows * sizeof *e->pass->logits);
   }

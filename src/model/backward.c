@@ -29,7 +29,7 @@ static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *
       memset(hidden, 0, n * s->width * sizeof *hidden);
       continue;
     }
-    op_linear_forward(context, &p->work, n, hidden, s->width, &head, NULL, p->logits, head.rows, false);
+    op_linear_forward(context, &p->work, n, hidden, s->width, &head, NULL, NULL, p->logits, head.rows);
     op_cross_entropy(context, n, head.rows, p->logits, targets + r0, 1, p->z_loss, p->losses + r0, p->logits);
     op_linear_backward(context, &p->work, n, hidden, s->width, &head, p->logits, head.rows, NULL, 0,
                        grads->output_weight, NULL);
@@ -161,6 +161,12 @@ static status attention_backward(model_pass *p, const walk_shape *s, size_t laye
   return ALIBI_OK;
 }
 
+/* With in_gradients: floats from .. to - 1 of the gradients, where activations lay before, are now to be added to. */
+static void begin_gradients(const model_pass *p, const model_parameters *grads, size_t from, size_t to)
+{
+  if (p->shape.in_gradients) memset(grads->embedding + from, 0, (to - from) * sizeof *grads->embedding);
+}
+
 /* Gradients from `first` to `end` are final; returns where they begin, the next ones' end. */
 static size_t tell(const backward_hooks *hooks, const model_parameters *grads, const float *first, size_t end)
 {
@@ -183,12 +189,16 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   size_t scales = plan->row_scale_sets * s.heads * p->shape.length;
   if (own->row_scale) memset(own->row_scale, 0, scales * sizeof *own->row_scale);
   if (own->slopes) memset(own->slopes, 0, heads * sizeof *own->slopes);
+  size_t layers = (size_t)p->model->config.layers, after = model_block_offset(p->model, layers);
+  begin_gradients(p, grads, 0, model_block_offset(p->model, 0));
+  begin_gradients(p, grads, after, p->model->list.floats);
   double loss = head_backward(p, &s, targets, grads);
   op_norm_backward(context, s.norm, s.rows, 1, s.width, p->residual, s.width, p->model->parameters.final_norm_gain,
                    p->final_mean, p->final_rstd, p->hidden, s.width, p->dx, s.width, false, grads->final_norm_gain,
                    grads->final_norm_shift);
   size_t final = tell(hooks, grads, grads->final_norm_gain, p->model->list.floats);
-  for (size_t layers = (size_t)p->model->config.layers, layer = layers; layer-- > 0;) {
+  for (size_t layer = layers; layer-- > 0;) {
+    begin_gradients(p, grads, model_block_offset(p->model, layer), model_block_offset(p->model, layer + 1));
     if (p->shape.recompute && layer + 1 < layers) walk_again(p, &s, layer);
     feed_forward_backward(p, &s, layer, &p->blocks[layer], &grads->blocks[layer]);
     if (attention_backward(p, &s, layer, &p->blocks[layer], grads) != ALIBI_OK) return loss;

@@ -87,7 +87,7 @@ static void gate(model_pass *p, const walk_shape *s, size_t layer, block_activat
   matrix weight = walk_gate_weight(p, s, layer);
   size_t share = s->heads / s->kv_heads;
   op_linear_forward(p->model->context, &p->work, s->rows, p->normed, s->width, &weight,
-                    p->model->parameters.position[1] + layer * s->heads, b->gates, s->heads, false);
+                    p->model->parameters.position[1] + layer * s->heads, NULL, b->gates, s->heads);
   for (size_t i = 0; i < p->segment_count; i++) {
     const pass_segment *run = &p->segments[i];
     double *before = run->cache && run->first > 0 ? p->gate_sums + i * s->heads : NULL;
@@ -125,8 +125,8 @@ static void project(model_pass *p, const walk_shape *s, size_t layer, block_acti
   size_t d = s->head_size, turned = s->heads + s->kv_heads;
   op_norm_forward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain,
                   w->attention_norm_shift, p->normed, s->width, b->mean1, b->rstd1);
-  op_linear_forward(context, &p->work, s->rows, p->normed, s->width, &weights.qkv, w->qkv_bias, b->qkv, s->qkv,
-                    false);
+  op_linear_forward(context, &p->work, s->rows, p->normed, s->width, &weights.qkv, w->qkv_bias, NULL, b->qkv,
+                    s->qkv);
   if (b->raw) {
     size_t raw = turned * d;
     op_copy_rows(context, s->rows, raw, b->qkv, s->qkv, b->raw, raw);
@@ -230,12 +230,12 @@ static void add_to_residual(model_pass *p, const walk_shape *s, size_t layer, dr
 {
   alibi_context *context = p->model->context;
   float *added = p->hidden + r0 * s->width; /* not needed before the end */
-  op_copy(context, rows * s->width, residual, out);
   if (!walk_drops(p)) {
-    op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, out, s->width, true);
+    op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, residual, out, s->width);
     return;
   }
-  op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, added, s->width, false);
+  op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, NULL, added, s->width);
+  op_copy(context, rows * s->width, residual, out);
   walk_drop(p, s, layer, place, r0, rows, added, out, true);
 }
 
@@ -252,7 +252,7 @@ static void widen_rows(model_pass *p, const walk_shape *s, size_t layer, block_a
   op_norm_forward(context, s->norm, rows, 1, s->width, b->middle + c0, s->width, w->feed_forward_norm_gain,
                   w->feed_forward_norm_shift, p->normed + c0, s->width, b->mean2 + r0, b->rstd2 + r0);
   op_linear_forward(context, &p->work, rows, p->normed + c0, s->width, &weights.input, w->input_bias,
-                    b->inner + r0 * s->inner, s->inner, false);
+                    NULL, b->inner + r0 * s->inner, s->inner);
 }
 
 static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out,
@@ -386,7 +386,7 @@ void model_losses(model_pass *p, const size_t *rows, const uint32_t *targets, si
     size_t n = count - start < p->shape.head_rows ? count - start : p->shape.head_rows;
     for (size_t i = 0; i < n; i++)
       memcpy(p->gathered + i * width, p->hidden + rows[start + i] * width, width * sizeof *p->gathered);
-    op_linear_forward(context, &p->work, n, p->gathered, width, &head, NULL, p->logits, vocabulary, false);
+    op_linear_forward(context, &p->work, n, p->gathered, width, &head, NULL, NULL, p->logits, vocabulary);
     op_cross_entropy(context, n, vocabulary, p->logits, targets + start, 0, 0, losses + start, NULL);
   }
 }
@@ -395,6 +395,6 @@ void model_logits(model_pass *p, size_t row, float *logits)
 {
   size_t width = (size_t)p->model->config.width;
   matrix head = model_output_weight(p->model);
-  op_linear_forward(p->model->context, &p->work, 1, p->hidden + row * width, width, &head, NULL, logits, head.rows,
-                    false);
+  op_linear_forward(p->model->context, &p->work, 1, p->hidden + row * width, width, &head, NULL, NULL, logits,
+                    head.rows);
 }

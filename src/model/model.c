@@ -85,6 +85,13 @@ block_weights model_block_weights(const alibi_model *model, size_t layer)
       .output = weight(model, b->feed_forward_output_weight, width, forward, index + 3)};
 }
 
+size_t model_block_offset(const alibi_model *model, size_t layer)
+{
+  const model_parameters *p = &model->parameters;
+  bool is_last = layer == (size_t)model->config.layers;
+  return (size_t)((is_last ? p->final_norm_gain : p->blocks[layer].attention_norm_gain) - model->values);
+}
+
 matrix model_output_weight(const alibi_model *model)
 {
   const alibi_model_config *c = &model->config;

@@ -42,6 +42,8 @@ typedef struct block_weights {
 } block_weights;
 
 block_weights model_block_weights(const alibi_model *model, size_t layer);
+/* Where the parameters of a block begin in the block of values; of `layers`: where those after the blocks do. */
+size_t model_block_offset(const alibi_model *model, size_t layer);
 matrix model_output_weight(const alibi_model *model);
 
 
@@ -64,6 +66,10 @@ typedef struct pass_shape {
   bool drops;       /* caches may have pools */
   bool recompute;   /* keeps of each block only its input and what attention gave, and makes the rest again in backward: a
                        product with three of four weights, but never attention, whose cost grows with the length */
+  bool in_gradients; /* kept: activations of the last blocks lie where the gradients of the first ones will, and backward is
+                        done with the former before it writes the latter.  So it sets the gradients and adds to none: all
+                        of a step is in this one pass */
+  float *gradients;  /* with in_gradients: the block that is given to backward; NULL: only count */
   comm *ranks; /* that hold parts of each sequence and run this pass together; NULL, or one rank: whole sequences */
   const position_extension *extension; /* NULL: the model's own, if it has one */
   const void *extension_options;
@@ -143,13 +149,13 @@ typedef struct model_pass {
   float *residual;                /* x after the last block [R, C] (not kept: the running x) */
   float *final_mean, *final_rstd; /* [R] */
   float *hidden;                  /* after the final norm [R, C] */
-  float *logits;                  /* [head_rows, V] */
+  float *logits;                  /* [head_rows, V], in wide */
   float *gathered;                /* [head_rows, C] */
   float *losses;                  /* [R] */
   float *normed;                  /* [R, C] after a norm of the block at hand; its gradient in backward */
   float *wide;                    /* [R, F] after the activation; in backward of attention */
   /* backward */
-  float *dx;
+  float *dx;               /* in residual */
   float *dqkv, *dattended; /* in wide */
   float *dgates, *dquery_offsets, *dkey_offsets; /* [R, H] */
   arena memory;
@@ -185,8 +191,8 @@ void model_losses(model_pass *pass, const size_t *rows, const uint32_t *targets,
 void model_logits(model_pass *pass, size_t row, float *logits);
 
 /* Cross-entropy of every row against targets [R] (sum, in double, of nats; rows with OP_NO_TARGET count nowhere), and the
- * gradient of that sum (and of the z-loss, which is not in it), added to grads, which point into a block like the model's
- * values.  After a forward of segments that want all of their rows, which it uses up.  hooks: NULL or whom to tell.
+ * gradient of that sum (and of the z-loss, which is not in it), added to grads (or, with in_gradients, alone in them), which
+ * point into a block like the model's values.  After a forward of segments that want all of their rows, which it uses up.  hooks: NULL or whom to tell.
  *
  * With several ranks all make this call, hooks may not make calls of their communicator, and keys travel, which can fail:
  * pass->failure then says so, on all of them, grads hold anything and hooks may not have been told of all.

@@ -3,52 +3,73 @@
 
 #include "model/model.h"
 
+/* Where activations of blocks lie: in `lent` as long as that lasts, else in the pass's own memory. */
+typedef struct block_memory {
+  arena *own, lent;
+} block_memory;
+
+static void *take(block_memory *m, size_t count, size_t size)
+{
+  size_t bytes = size_round_up(size_mul(count, size), MEMORY_ALIGNMENT);
+  return arena_take(size_add(m->lent.used, bytes) <= m->lent.size ? &m->lent : m->own, count, size);
+}
+
+static float *take_floats(block_memory *m, size_t count)
+{
+  return take(m, count, sizeof(float));
+}
+
 /* What a pass with recompute keeps of every block. */
-static void layout_kept(block_activations *b, const model_pass *p, arena *a)
+static void layout_kept(block_activations *b, const model_pass *p, block_memory *m)
 {
   const alibi_model_config *c = &p->model->config;
   size_t rows = p->shape.rows, heads = (size_t)c->heads, of_heads = size_mul(rows, heads);
-  b->x = arena_floats(a, size_mul(rows, (size_t)c->width));
-  b->attended = arena_floats(a, size_mul(rows, heads * (size_t)c->head_size));
-  b->lse = arena_floats(a, of_heads);
+  b->x = take_floats(m, size_mul(rows, (size_t)c->width));
+  b->attended = take_floats(m, size_mul(rows, heads * (size_t)c->head_size));
+  b->lse = take_floats(m, of_heads);
   if (p->position.plan.gated) {
-    b->gates = arena_floats(a, of_heads);
-    b->query_offsets = arena_take(a, of_heads, sizeof *b->query_offsets);
-    b->key_offsets = arena_take(a, of_heads, sizeof *b->key_offsets);
+    b->gates = take_floats(m, of_heads);
+    b->query_offsets = take(m, of_heads, sizeof *b->query_offsets);
+    b->key_offsets = take(m, of_heads, sizeof *b->key_offsets);
   }
   if ((p->shape.keep || p->shape.drops) && p->model->method->decays)
-    b->visited = arena_take(a, size_mul(of_heads, 2), sizeof *b->visited);
+    b->visited = take(m, size_mul(of_heads, 2), sizeof *b->visited);
 }
 
-static void layout_rest(block_activations *b, const model_pass *p, arena *a)
+static void layout_rest(block_activations *b, const model_pass *p, block_memory *m)
 {
   const alibi_model_config *c = &p->model->config;
   size_t rows = p->shape.rows, width = (size_t)c->width, d = (size_t)c->head_size, heads = (size_t)c->heads;
   size_t kv = (size_t)c->kv_heads, parts = op_activation_parts(model_config_activation(c));
-  b->mean1 = arena_floats(a, rows);
-  b->rstd1 = arena_floats(a, rows);
-  b->qkv = arena_floats(a, size_mul(rows, (heads + 2 * kv) * d));
+  b->mean1 = take_floats(m, rows);
+  b->rstd1 = take_floats(m, rows);
+  b->qkv = take_floats(m, size_mul(rows, (heads + 2 * kv) * d));
   if (c->qk_norm) {
-    b->raw = arena_floats(a, size_mul(rows, (heads + kv) * d));
-    b->raw_mean = arena_floats(a, size_mul(rows, heads + kv));
-    b->raw_rstd = arena_floats(a, size_mul(rows, heads + kv));
+    b->raw = take_floats(m, size_mul(rows, (heads + kv) * d));
+    b->raw_mean = take_floats(m, size_mul(rows, heads + kv));
+    b->raw_rstd = take_floats(m, size_mul(rows, heads + kv));
   }
-  b->middle = arena_floats(a, size_mul(rows, width));
-  b->mean2 = arena_floats(a, rows);
-  b->rstd2 = arena_floats(a, rows);
-  b->inner = arena_floats(a, size_mul(rows, (size_t)c->feed_forward * parts));
+  b->middle = take_floats(m, size_mul(rows, width));
+  b->mean2 = take_floats(m, rows);
+  b->rstd2 = take_floats(m, rows);
+  b->inner = take_floats(m, size_mul(rows, (size_t)c->feed_forward * parts));
 }
 
+/* With in_gradients, from the last block back: what a block has there ends where its own gradients begin, and gradients
+ * before these are not written until backward is done with the block. */
 static void layout_blocks(model_pass *p, arena *a)
 {
-  size_t layers = p->shape.keep ? (size_t)p->model->config.layers : 1;
+  size_t layers = p->shape.keep ? (size_t)p->model->config.layers : 1, begin = model_block_offset(p->model, 0);
+  float *gradients = p->shape.gradients;
+  block_memory memory = {.own = a, .lent = {.base = gradients ? (char *)(gradients + begin) : NULL}};
   block_activations shared = {0};
   p->blocks = arena_take(a, layers, sizeof *p->blocks);
-  if (p->shape.recompute) layout_rest(&shared, p, a);
-  for (size_t layer = 0; layer < layers; layer++) {
+  if (p->shape.recompute) layout_rest(&shared, p, &memory);
+  for (size_t layer = layers; layer-- > 0;) {
     block_activations own = shared;
-    layout_kept(&own, p, a);
-    if (!p->shape.recompute) layout_rest(&own, p, a);
+    if (p->shape.in_gradients) memory.lent.size = (model_block_offset(p->model, layer) - begin) * sizeof(float);
+    layout_kept(&own, p, &memory);
+    if (!p->shape.recompute) layout_rest(&own, p, &memory);
     if (p->blocks) p->blocks[layer] = own;
   }
 }
@@ -155,7 +176,7 @@ static void layout_backward(model_pass *p, arena *a)
   const alibi_model_config *c = &p->model->config;
   size_t width = (size_t)c->width, d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
   size_t rows = p->shape.rows;
-  p->dx = arena_floats(a, size_mul(rows, width));
+  p->dx = p->residual;
   if (p->wide) {
     p->dqkv = p->wide;
     p->dattended = p->wide + rows * (heads + 2 * kv) * d;
@@ -175,12 +196,14 @@ static void layout_backward(model_pass *p, arena *a)
     p->position_grad.slopes = arena_take(a, size_mul(plan->sets, heads), sizeof *p->position_grad.slopes);
 }
 
-/* The activation's results, or what backward of attention needs at another time. */
-static size_t wide_columns(const model_pass *p)
+/* Memory of the activation's results in a block, of the gradients in backward of its attention, and of logits, when all
+ * blocks are done with: one after the other. */
+static size_t wide_floats(const model_pass *p)
 {
   const alibi_model_config *c = &p->model->config;
   size_t of_attention = (size_t)(2 * c->heads + 2 * c->kv_heads) * (size_t)c->head_size;
-  return p->shape.keep ? larger((size_t)c->feed_forward, of_attention) : (size_t)c->feed_forward;
+  size_t columns = p->shape.keep ? larger((size_t)c->feed_forward, of_attention) : (size_t)c->feed_forward;
+  return larger(size_mul(p->shape.rows, columns), size_mul(p->shape.head_rows, (size_t)c->vocabulary));
 }
 
 static void layout(model_pass *p, arena *a)
@@ -202,11 +225,10 @@ static void layout(model_pass *p, arena *a)
   p->final_mean = arena_floats(a, rows);
   p->final_rstd = arena_floats(a, rows);
   p->hidden = arena_floats(a, size_mul(rows, width));
-  p->logits = arena_floats(a, size_mul(p->shape.head_rows, (size_t)c->vocabulary));
   p->gathered = arena_floats(a, size_mul(p->shape.head_rows, width));
   p->losses = arena_floats(a, rows);
   p->normed = arena_floats(a, size_mul(rows, width));
-  p->wide = arena_floats(a, size_mul(rows, wide_columns(p)));
+  p->wide = p->logits = arena_floats(a, wide_floats(p));
   if (p->shape.keep) layout_backward(p, a);
 }
 

@@ -2,12 +2,15 @@
  * Work items are blocks of rows and of columns; since an output element is one chain over the inner index, the cut
  * changes no bits.  An operand that is not packed already is packed by each item for itself, one slab after the
  * other in memory of its worker: what is packed is used at once, out of the second-level cache. */
+#include <string.h>
+
 #include "base/memory.h"
 #include "op/op.h"
 #include "op/team.h"
 
 /* Of operands that are packed: 192 rows are whole register tiles of 6 and of 8. */
 enum { ROW_BLOCK = 192, COLUMN_BLOCK = 256 };
+enum { SUM_BLOCK = 64 }; /* columns of a gradient that are summed at a time: four lines of each row */
 
 /* Of slabs, the best of a search over the products of models of 1, 14 and 124 million parameters.  A strip of rows
  * of A (STRIP floats) meets one panel after the other.  Where A is turned, a block of it is copied for each slab
@@ -21,12 +24,13 @@ enum { TILE_UNIT = 24, DEPTH_UNIT = 16 }; /* whole register tiles; whole cache l
  */
 enum { FETCH = 8, MOVE = 16 };
 
-/* C [rows, columns] (+)= A [rows, inner] B [inner, columns], or where bias is given bias + A B. */
+/* C [rows, columns] = A [rows, inner] B [inner, columns], added to what `accumulate` leaves there, or to what is given of
+ * addend and bias. */
 typedef struct product_shape {
   size_t rows, columns, inner;
   const float *a;
   size_t row_stride, inner_stride;
-  const float *bias;
+  const float *bias, *addend; /* [columns]; rows as far apart as those of C, may be C */
   float *c;
   size_t c_stride;
   bool accumulate;
@@ -95,14 +99,20 @@ void op_pack_weight(alibi_context *context, const matrix *w, float *packed)
   });
 }
 
-static void start_with_bias(const kernel_table *k, const product_shape *p, size_t r0, size_t c0, size_t height,
-                            size_t width)
+/* Does a product go on from what start_rows wrote, or what was there? */
+static bool goes_on(const product_shape *p)
 {
-  for (size_t r = 0; p->bias && r < height; r++) {
-    float *row = p->c + (r0 + r) * p->c_stride + c0;
-    if (p->accumulate) k->add(width, p->bias + c0, row);
-    else
-      for (size_t i = 0; i < width; i++) row[i] = p->bias[c0 + i];
+  return p->accumulate || p->addend || p->bias;
+}
+
+/* What the product is added to, into rows from r0 on and columns from c0 on. */
+static void start_rows(const kernel_table *k, const product_shape *p, size_t r0, size_t c0, size_t height, size_t width)
+{
+  for (size_t r = r0; r < r0 + height; r++) {
+    float *row = p->c + r * p->c_stride + c0;
+    const float *first = p->addend ? p->addend + r * p->c_stride + c0 : p->bias ? p->bias + c0 : NULL;
+    if (first && first != row) memcpy(row, first, width * sizeof *row);
+    if (p->addend && p->bias) k->add(width, p->bias + c0, row);
   }
 }
 
@@ -114,9 +124,9 @@ static void packed_product(alibi_context *context, const product_shape *p, const
   OP_FOR_ITEMS(context, dynamic, row_items * column_items, operations, {
     size_t r0 = item / column_items * ROW_BLOCK, c0 = item % column_items * COLUMN_BLOCK;
     size_t height = smaller(p->rows - r0, ROW_BLOCK), width = smaller(p->columns - c0, COLUMN_BLOCK);
-    start_with_bias(k, p, r0, c0, height, width);
+    start_rows(k, p, r0, c0, height, width);
     k->matmul(height, width, p->inner, p->a + r0 * p->row_stride, p->row_stride, p->inner_stride,
-              panels + c0 * p->inner, p->c + r0 * p->c_stride + c0, p->c_stride, p->accumulate || p->bias);
+              panels + c0 * p->inner, p->c + r0 * p->c_stride + c0, p->c_stride, goes_on(p));
   });
 }
 
@@ -155,23 +165,24 @@ static void slab_product(alibi_context *context, const op_workspace *work, const
     size_t r0 = item % cut.row_items * cut.rows, c0 = item / cut.row_items * cut.columns, i0 = 0;
     size_t last = smaller(r0 + cut.rows, p->rows), width = smaller(p->columns - c0, cut.columns);
     float *slab = work->panels + worker * cut.floats;
-    start_with_bias(k, p, r0, c0, last - r0, width);
     do { /* also once for inner == 0, which writes zeros */
       size_t deep = smaller(p->inner - i0, cut.depth);
       k->pack(deep, width, b.data + i0 * b.inner_stride + c0 * b.column_stride, b.inner_stride, b.column_stride,
               slab);
-      for (size_t r = r0; r < last; r += strip)
-        k->matmul(smaller(last - r, strip), width, deep, p->a + r * p->row_stride + i0 * p->inner_stride,
-                  p->row_stride, p->inner_stride, slab, p->c + r * p->c_stride + c0, p->c_stride,
-                  p->accumulate || p->bias || i0 > 0);
+      for (size_t r = r0; r < last; r += strip) {
+        size_t height = smaller(last - r, strip);
+        if (i0 == 0) start_rows(k, p, r, c0, height, width);
+        k->matmul(height, width, deep, p->a + r * p->row_stride + i0 * p->inner_stride, p->row_stride,
+                  p->inner_stride, slab, p->c + r * p->c_stride + c0, p->c_stride, goes_on(p) || i0 > 0);
+      }
       i0 += deep;
     } while (i0 < p->inner);
   });
 }
 
 void op_linear_forward(alibi_context *context, const op_workspace *work, size_t rows, const float *x,
-                       size_t x_stride, const matrix *w, const float *bias, float *y, size_t y_stride,
-                       bool accumulate)
+                       size_t x_stride, const matrix *w, const float *bias, const float *addend, float *y,
+                       size_t y_stride)
 {
   product_shape p = {.rows = rows,
                      .columns = w->rows,
@@ -180,9 +191,9 @@ void op_linear_forward(alibi_context *context, const op_workspace *work, size_t 
                      .row_stride = x_stride,
                      .inner_stride = 1,
                      .bias = bias,
+                     .addend = addend,
                      .c = y,
-                     .c_stride = y_stride,
-                     .accumulate = accumulate};
+                     .c_stride = y_stride};
   if (w->packed) packed_product(context, &p, w->packed);
   else slab_product(context, work, &p, false, (right_operand){w->data, 1, w->stride});
 }
@@ -191,10 +202,10 @@ static void add_column_sums(alibi_context *context, size_t rows, size_t columns,
                             float *sums)
 {
   const kernel_table *k = context->kernel;
-  size_t items = count_blocks(columns, COLUMN_BLOCK);
+  size_t items = count_blocks(columns, SUM_BLOCK);
   norm_shape s = {.rows = rows, .columns = columns, .in_stride = stride, .out_stride = stride};
   OP_FOR_ITEMS(context, static, items, (double)rows * (double)columns * MOVE, {
-    size_t from = item * COLUMN_BLOCK, to = smaller(columns, from + COLUMN_BLOCK);
+    size_t from = item * SUM_BLOCK, to = smaller(columns, from + SUM_BLOCK);
     k->norm_backward_gain(&s, from, to, NULL, NULL, NULL, dy, NULL, sums);
   });
 }

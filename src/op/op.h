@@ -39,10 +39,10 @@ size_t op_panel_floats(const alibi_context *context, size_t inner, size_t column
 size_t op_linear_panel_floats(const alibi_context *context, size_t rows, size_t out, size_t in);
 void op_pack_weight(alibi_context *context, const matrix *w, float *packed);
 
-/* y [R, out] = x [R, in] w^T + bias, or y += ... where accumulate (bias then added too).  bias may be NULL. */
+/* y [R, out] = addend + bias + x [R, in] w^T.  bias [out] and addend (rows y_stride apart; may be y) may be NULL. */
 void op_linear_forward(alibi_context *context, const op_workspace *work, size_t rows, const float *x,
-                       size_t x_stride, const matrix *w, const float *bias, float *y, size_t y_stride,
-                       bool accumulate);
+                       size_t x_stride, const matrix *w, const float *bias, const float *addend, float *y,
+                       size_t y_stride);
 /* dx [R, in] = dy w (NULL: not wanted); dw += dy^T x; dbias += column sums of dy (NULL: none). */
 void op_linear_backward(alibi_context *context, const op_workspace *work, size_t rows, const float *x,
                         size_t x_stride, const matrix *w, const float *dy, size_t dy_stride, float *dx,

@@ -20,18 +20,25 @@ static int groups_of(const alibi_context *context)
   return comm_ranks(context->comm) / comm_ranks(context->sequence_comm);
 }
 
-static void cut_step(const alibi_train_options *options, int groups, size_t length, size_t *sequences,
-                     size_t *micro_sequences)
+/* How the sequences of a step are cut: those of all ranks, and the most that one pass of a rank has. */
+typedef struct step_cut {
+  size_t sequences, micro_sequences;
+  bool in_one; /* no rank makes more than one pass */
+} step_cut;
+
+static step_cut cut_step(const alibi_train_options *options, int groups, size_t length)
 {
-  *sequences = (size_t)options->batch_tokens / length;
-  size_t of_a_rank = (*sequences + (size_t)groups - 1) / (size_t)groups;
-  *micro_sequences = options->micro_tokens ? (size_t)options->micro_tokens / length : of_a_rank;
-  if (*micro_sequences == 0) *micro_sequences = 1;
-  if (*micro_sequences > of_a_rank) *micro_sequences = of_a_rank;
+  step_cut cut = {.sequences = (size_t)options->batch_tokens / length};
+  size_t of_a_rank = (cut.sequences + (size_t)groups - 1) / (size_t)groups;
+  cut.micro_sequences = options->micro_tokens ? (size_t)options->micro_tokens / length : of_a_rank;
+  if (cut.micro_sequences == 0) cut.micro_sequences = 1;
+  cut.in_one = cut.micro_sequences >= of_a_rank;
+  if (cut.in_one) cut.micro_sequences = of_a_rank;
+  return cut;
 }
 
-static pass_shape training_shape(const alibi_context *context, const alibi_train_options *options,
-                                 size_t micro_sequences, size_t length)
+static pass_shape training_shape(const alibi_context *context, const alibi_train_options *options, step_cut cut,
+                                 size_t length)
 {
   comm *group = context->sequence_comm;
   size_t first, rows, most = length;
@@ -39,12 +46,13 @@ static pass_shape training_shape(const alibi_context *context, const alibi_train
     shared_rows(comm_ranks(group), r, length, &first, &rows);
     if (r == 0 || rows > most) most = rows;
   }
-  rows = size_mul(micro_sequences, most);
+  rows = size_mul(cut.micro_sequences, most);
   return (pass_shape){.rows = rows,
-                      .segments = options->documents == ALIBI_DOCUMENTS_APART ? rows : micro_sequences,
+                      .segments = options->documents == ALIBI_DOCUMENTS_APART ? rows : cut.micro_sequences,
                       .length = length,
                       .head_rows = rows < HEAD_ROWS ? rows : HEAD_ROWS,
                       .keep = true,
+                      .in_gradients = cut.in_one,
                       .ranks = group,
                       .recompute = options->recompute};
 }
@@ -62,7 +70,7 @@ status train_check_ranks(alibi_model *model, const alibi_train_options *options,
         ranks);
   status result = train_phases(options, model->config.train_length, phases, &count, error);
   for (size_t i = 0; result == ALIBI_OK && i < count; i++) {
-    pass_shape shape = training_shape(model->context, options, 1, phases[i].length);
+    pass_shape shape = training_shape(model->context, options, (step_cut){1, 1, true}, phases[i].length);
     result = model_pass_check(model, &shape, error);
   }
   return result;
@@ -76,10 +84,11 @@ train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
   int ranks = comm_ranks(model->context->comm);
   if (train_phases(options, model->config.train_length, phases, &count, NULL) != ALIBI_OK) return plan;
   for (size_t i = 0; i < count; i++) {
-    cut_step(options, groups_of(model->context), phases[i].length, &plan.sequences, &plan.micro_sequences);
-    pass_shape shape = training_shape(model->context, options, plan.micro_sequences, phases[i].length);
+    step_cut cut = cut_step(options, groups_of(model->context), phases[i].length);
+    pass_shape shape = training_shape(model->context, options, cut, phases[i].length);
     size_t bytes = model_pass_bytes(model, &shape);
-    plan.logit_bytes = size_mul(size_mul(shape.head_rows, (size_t)model->config.vocabulary), sizeof(float));
+    plan.sequences = cut.sequences;
+    plan.micro_sequences = cut.micro_sequences;
     if (bytes > plan.pass_bytes) plan.pass_bytes = bytes;
   }
   size_t held = size_add(size_mul(floats, 2), size_mul(shards_most(floats, ranks), 2));
@@ -108,14 +117,17 @@ static status enter_phase(alibi_trainer *t, const train_phase *phase, alibi_erro
 {
   bool ready = t->phase && t->pass && t->phase->length == phase->length;
   t->phase = phase;
-  cut_step(&t->options, groups_of(t->context), phase->length, &t->sequences, &t->micro_sequences);
+  step_cut cut = cut_step(&t->options, groups_of(t->context), phase->length);
+  t->sequences = cut.sequences;
+  t->micro_sequences = cut.micro_sequences;
   t->first = 0;
   t->count = phase->length;
   if (t->group) shared_rows(comm_ranks(t->group), comm_rank(t->group), phase->length, &t->first, &t->count);
   if (ready) return ALIBI_OK;
   model_pass_free(t->pass);
   t->pass = NULL;
-  pass_shape shape = training_shape(t->context, &t->options, t->micro_sequences, phase->length);
+  pass_shape shape = training_shape(t->context, &t->options, cut, phase->length);
+  shape.gradients = t->gradients;
   status result = model_pass_new(t->model, &shape, &t->pass, error);
   if (result == ALIBI_OK) t->pass->z_loss = (float)t->options.z_loss;
   return result;
@@ -143,8 +155,8 @@ static status allocate(alibi_trainer *t, const alibi_model *from, const alibi_mo
   TRY(memory_new(&t->gradients, floats, sizeof(float), "the gradients", error));
   TRY(model_parameters_new(&t->model->list, &t->model->config, t->gradients, &t->gradient_pointers, error));
   for (size_t i = 0; i < t->phase_count; i++) {
-    cut_step(&t->options, groups_of(t->context), t->phases[i].length, &t->sequences, &t->micro_sequences);
-    pass_shape shape = training_shape(t->context, &t->options, t->micro_sequences, t->phases[i].length);
+    step_cut cut = cut_step(&t->options, groups_of(t->context), t->phases[i].length);
+    pass_shape shape = training_shape(t->context, &t->options, cut, t->phases[i].length);
     if (shape.rows > rows) rows = shape.rows;
     if (shape.segments > segments) segments = shape.segments;
   }
@@ -353,7 +365,8 @@ static status accumulate(alibi_trainer *t, step_sums *sums, alibi_error *error)
   summing sum = {t, t->shards.bucket_count, ALIBI_OK, error};
   backward_hooks hooks = {sum_from, &sum};
   status result = ALIBI_OK;
-  memset(t->gradients, 0, t->model->list.floats * sizeof *t->gradients);
+  if (!has_any || !t->pass->shape.in_gradients)
+    memset(t->gradients, 0, t->model->list.floats * sizeof *t->gradients);
   for (; result == ALIBI_OK && from < end; from = to) {
     to = end - from < t->micro_sequences ? end : from + t->micro_sequences;
     result = forward(t, from, to, sums, error);

@@ -60,8 +60,7 @@ typedef struct train_plan {
   size_t sequences,
       micro_sequences; /* in the last phase: of train_length tokens in a step, so many in memory at once */
   size_t weight_bytes;               /* of a rank: weights, gradients, two moments, what other ranks send */
-  size_t pass_bytes;                 /* activations and their gradients */
-  size_t logit_bytes;                /* of pass_bytes, in the last phase */
+  size_t pass_bytes;                 /* activations, logits and their gradients */
 } train_plan;
 
 /* A source over ids in memory, checked against the vocabulary; close it and free it with memory_free. */

@@ -256,12 +256,15 @@ static void linear_forward(alibi_context *context, results *r)
   float *x = numbers(ROWS * X_STRIDE, 1), *w = numbers(OUT * IN, 2), *bias = numbers(OUT, 3);
   float *y = numbers(y_floats, 4), *added = numbers(y_floats, 4), *packed = floats(panel_floats);
   float *y_packed = numbers(y_floats, 4), *whole = numbers(y_floats, 4);
+  float *apart = numbers(y_floats, 4);
   matrix m = matrix_f32(w, OUT, IN);
-  op_linear_forward(context, &work, ROWS, x, X_STRIDE, &m, NULL, y, Y_STRIDE, false);
-  op_linear_forward(context, &work, ROWS, x, X_STRIDE, &m, bias, added, Y_STRIDE, true);
+  op_linear_forward(context, &work, ROWS, x, X_STRIDE, &m, NULL, NULL, y, Y_STRIDE);
+  op_linear_forward(context, &work, ROWS, x, X_STRIDE, &m, bias, added, added, Y_STRIDE);
+  op_linear_forward(context, &work, ROWS, x, X_STRIDE, &m, bias, whole, apart, Y_STRIDE);
+  expect_same("x w^T + bias + addend", apart, added, y_floats);
   op_pack_weight(context, &m, packed);
   m.packed = packed;
-  op_linear_forward(context, &work, ROWS, x, X_STRIDE, &m, bias, y_packed, Y_STRIDE, false);
+  op_linear_forward(context, &work, ROWS, x, X_STRIDE, &m, bias, NULL, y_packed, Y_STRIDE);
   result(r, y, y_floats);
   result(r, added, y_floats);
   result(r, y_packed, y_floats);
