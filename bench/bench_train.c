@@ -88,7 +88,9 @@ static void conclude(const bench_train_shape *s, const contender *c, size_t turn
   const alibi_model *model = alibi_trainer_model(c->trainer);
   run->parameters = (double)alibi_model_parameter_count(model);
   run->operations = bench_train_operations(s, run->parameters);
+  run->fastest = seconds[at][0];
   for (size_t t = 0; t < turns; t++) {
+    run->fastest = fmin(run->fastest, seconds[at][t]);
     share[t] = run->operations / seconds[at][t] / peaks[at][t];
     beside[t] = seconds[at][t] / seconds[0][t];
   }

@@ -30,6 +30,7 @@ typedef struct bench_train_run {
   double seconds;                /* of a step: processor time where all runs have one thread, else on the wall */
   double peak;                   /* operations a second of the multiply-add loop, on as many threads */
   double share;                  /* of the peak */
+  double fastest;                /* seconds of the step that was disturbed least: what the program can do */
   double beside;                 /* time over that of the first run */
   double parameters, operations; /* a step: see bench_train_operations */
   size_t weight_bytes, pass_bytes;
