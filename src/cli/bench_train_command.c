@@ -143,8 +143,8 @@ static void print_rows(const bench_train_shape *s, const char *isa, const bench_
   for (size_t i = 0; i < count; i++) {
     const bench_train_run *r = &runs[i];
     printf("%-14s %9.3g %7d %10.2f %9.2f %9.0f %8.1f %6.1f%% %7.3f %10.1f %10.1f\n", r->position, r->tolerance,
-           r->threads, r->seconds * 1e3, r->fastest * 1e3, tokens / r->seconds, r->share * r->peak * 1e-9, 100 * r->share, r->beside,
-           (double)r->weight_bytes * 1e-6, (double)r->pass_bytes * 1e-6);
+           r->threads, r->seconds * 1e3, r->fastest * 1e3, tokens / r->seconds, r->share * r->peak * 1e-9,
+           100 * r->share, r->beside, (double)r->weight_bytes * 1e-6, (double)r->pass_bytes * 1e-6);
   }
   printf("peak %.1f GFLOP/s; beside: time over that of the first row\n", runs[0].peak * 1e-9);
 }

@@ -161,7 +161,7 @@ static status attention_backward(model_pass *p, const walk_shape *s, size_t laye
   return ALIBI_OK;
 }
 
-/* With in_gradients: floats from .. to - 1 of the gradients, where activations lay before, are now to be added to. */
+/* With in_gradients: floats from .. to - 1 of the gradients, where activations lay, are now to be added to. */
 static void begin_gradients(const model_pass *p, const model_parameters *grads, size_t from, size_t to)
 {
   if (p->shape.in_gradients) memset(grads->embedding + from, 0, (to - from) * sizeof *grads->embedding);

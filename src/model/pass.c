@@ -55,8 +55,8 @@ static void layout_rest(block_activations *b, const model_pass *p, block_memory 
   b->inner = take_floats(m, size_mul(rows, (size_t)c->feed_forward * parts));
 }
 
-/* With in_gradients, from the last block back: what a block has there ends where its own gradients begin, and gradients
- * before these are not written until backward is done with the block. */
+/* With in_gradients, from the last block back: what a block has there ends where its own gradients begin, and
+ * gradients before these are not written until backward is done with the block. */
 static void layout_blocks(model_pass *p, arena *a)
 {
   size_t layers = p->shape.keep ? (size_t)p->model->config.layers : 1, begin = model_block_offset(p->model, 0);
@@ -196,8 +196,8 @@ static void layout_backward(model_pass *p, arena *a)
     p->position_grad.slopes = arena_take(a, size_mul(plan->sets, heads), sizeof *p->position_grad.slopes);
 }
 
-/* Memory of the activation's results in a block, of the gradients in backward of its attention, and of logits, when all
- * blocks are done with: one after the other. */
+/* Memory of the activation's results in a block, of the gradients in backward of its attention, and of logits, when
+ * all blocks are done with: one after the other. */
 static size_t wide_floats(const model_pass *p)
 {
   const alibi_model_config *c = &p->model->config;

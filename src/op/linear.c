@@ -24,8 +24,8 @@ enum { TILE_UNIT = 24, DEPTH_UNIT = 16 }; /* whole register tiles; whole cache l
  */
 enum { FETCH = 8, MOVE = 16 };
 
-/* C [rows, columns] = A [rows, inner] B [inner, columns], added to what `accumulate` leaves there, or to what is given of
- * addend and bias. */
+/* C [rows, columns] = A [rows, inner] B [inner, columns], added to what `accumulate` leaves there, or to what is
+ * given of addend and bias. */
 typedef struct product_shape {
   size_t rows, columns, inner;
   const float *a;
@@ -106,7 +106,8 @@ static bool goes_on(const product_shape *p)
 }
 
 /* What the product is added to, into rows from r0 on and columns from c0 on. */
-static void start_rows(const kernel_table *k, const product_shape *p, size_t r0, size_t c0, size_t height, size_t width)
+static void start_rows(const kernel_table *k, const product_shape *p, size_t r0, size_t c0, size_t height,
+                       size_t width)
 {
   for (size_t r = r0; r < r0 + height; r++) {
     float *row = p->c + r * p->c_stride + c0;

@@ -1,6 +1,6 @@
 /* Passes that take less memory give the same bits of loss and gradient, for every position method and kind of block,
  * any number of threads, with dropout: with recompute, which keeps of each block only its input and what attention
- * gave and makes the rest again, and with activations where gradients will lie.  They take the memory that they say. */
+ * gave and makes the rest again, and with activations where gradients will lie.  They take the memory they say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ typedef struct outcome {
   size_t floats;
 } outcome;
 
-/* Two steps with one pass: nothing of the first may be left in the second, nor of what lay in the gradients before. */
+/* Two steps with one pass: nothing of the first may be left in the second, nor of what lay in the gradients. */
 static outcome run(const char *isa, int threads, const char *settings, double dropout, bool recompute,
                    bool in_gradients)
 {
@@ -65,8 +65,8 @@ static void check(const char *isa, int threads, const char *settings, double dro
     outcome other = run(isa, threads, settings, dropout, recompute, in_gradients);
     size_t at = tiny_floats_differ(kept.gradients, other.gradients, kept.floats);
     if (kept.loss != other.loss || at)
-      fail_msg("%s, %d threads, dropout %g, recompute %d, in gradients %d: expected the bits of a pass that keeps all "
-               "in memory of its own: loss %.17g and %.17g, gradients differ from %zu on",
+      fail_msg("%s, %d threads, dropout %g, recompute %d, in gradients %d: expected the bits of a pass that keeps "
+               "all in memory of its own: loss %.17g and %.17g, gradients differ from %zu on",
                settings, threads, dropout, recompute, in_gradients, kept.loss, other.loss, at);
     memory_free(other.gradients);
   }
@@ -143,7 +143,8 @@ static void memory_in_gradients(void **unused)
   size_t own = model_pass_bytes(model, &shape);
   shape.in_gradients = true;
   double blocks = (double)(own - model_pass_bytes(model, &shape)) / (10.0 * WIDE * WIDE * sizeof(float));
-  if (!(blocks > 3 && blocks < 3.6)) fail_msg("expected activations of three blocks in gradients, found %.2f", blocks);
+  if (!(blocks > 3 && blocks < 3.6))
+    fail_msg("expected activations of three blocks in gradients, found %.2f", blocks);
   alibi_model_free(model);
   alibi_context_free(context);
 }
