@@ -77,7 +77,7 @@ static void engine_free(engine *e)
 }
 
 static status run_batch(engine *e, const uint32_t *tokens, const plan_window *windows, size_t count, float *losses,
-                        size_t *done, alibi_error *error)
+                        unsigned char *hits, size_t *done, alibi_error *error)
 {
   size_t row = 0, scored = 0;
   for (size_t w = 0; w < count; w++) {
@@ -92,7 +92,7 @@ static status run_batch(engine *e, const uint32_t *tokens, const plan_window *wi
   }
   status result = model_forward(e->pass, e->inputs, e->segments, count, error);
   if (result != ALIBI_OK) return result;
-  model_losses(e->pass, e->rows, e->targets, scored, losses + *done);
+  model_losses_and_hits(e->pass, e->rows, e->targets, scored, losses + *done, hits ? hits + *done : NULL);
   *done += scored;
   return ALIBI_OK;
 }
@@ -115,7 +115,7 @@ status engine_run(alibi_model *model, const uint32_t *tokens, const plan *p, con
   for (size_t from = 0, end; from < p->count; from = end) {
     TRY(context_check_cancel(model->context, error));
     end = batch_end(p, from, options->batch_tokens);
-    TRY(run_batch(&e, tokens, p->windows + from, end - from, losses, &done, error));
+    TRY(run_batch(&e, tokens, p->windows + from, end - from, losses, options->hits, &done, error));
   }
   *seconds = system_seconds() - start;
 done:

@@ -10,6 +10,8 @@ typedef struct engine_options {
   size_t batch_tokens;                 /* inputs of the windows that run at once; a longer window runs alone */
   const position_extension *extension; /* NULL: as trained */
   const void *extension_options;
+  unsigned char *hits; /* [plan->targets] 1 where a target is what the model holds most likely, of equal ones the
+                          first; NULL: not wanted */
 } engine_options;
 
 /* losses [plan->targets], nats; tokens are below the vocabulary.  *seconds: of the passes.  The same bits for any

@@ -377,7 +377,23 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
   return ALIBI_OK;
 }
 
+/* Is logits[target] the first largest one? */
+static bool is_first_largest(const float *logits, size_t vocabulary, size_t target)
+{
+  float value = logits[target];
+  int not_above = 1; /* without a branch, so that it is done in vectors */
+  for (size_t v = 0; v < target; v++) not_above &= logits[v] < value;
+  for (size_t v = target; v < vocabulary; v++) not_above &= logits[v] <= value;
+  return not_above;
+}
+
 void model_losses(model_pass *p, const size_t *rows, const uint32_t *targets, size_t count, float *losses)
+{
+  model_losses_and_hits(p, rows, targets, count, losses, NULL);
+}
+
+void model_losses_and_hits(model_pass *p, const size_t *rows, const uint32_t *targets, size_t count, float *losses,
+                           unsigned char *hits)
 {
   alibi_context *context = p->model->context;
   size_t width = (size_t)p->model->config.width, vocabulary = (size_t)p->model->config.vocabulary;
@@ -388,6 +404,8 @@ void model_losses(model_pass *p, const size_t *rows, const uint32_t *targets, si
       memcpy(p->gathered + i * width, p->hidden + rows[start + i] * width, width * sizeof *p->gathered);
     op_linear_forward(context, &p->work, n, p->gathered, width, &head, NULL, NULL, p->logits, vocabulary);
     op_cross_entropy(context, n, vocabulary, p->logits, targets + start, 0, 0, losses + start, NULL);
+    for (size_t i = 0; hits && i < n; i++)
+      hits[start + i] = is_first_largest(p->logits + i * vocabulary, vocabulary, targets[start + i]);
   }
 }
 

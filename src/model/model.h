@@ -186,6 +186,9 @@ status model_forward(model_pass *pass, const uint32_t *tokens, const pass_segmen
 
 /* Losses (nats) of the `count` rows listed (ascending), whose next tokens are targets[i]. */
 void model_losses(model_pass *pass, const size_t *rows, const uint32_t *targets, size_t count, float *losses);
+/* And hits [count]: 1 where the target's logit is the largest, of equal ones the first; NULL: not wanted. */
+void model_losses_and_hits(model_pass *pass, const size_t *rows, const uint32_t *targets, size_t count, float *losses,
+                           unsigned char *hits);
 
 /* Logits [V] of one row. */
 void model_logits(model_pass *pass, size_t row, float *logits);
