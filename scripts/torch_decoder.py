@@ -1,10 +1,13 @@
-"""The decoder of `alibi train` in PyTorch, written from its definition: the other side of the races and of the golden curves.
+"""The decoder of `alibi train` in PyTorch, written from its definition: the other side of the races, of the golden curves and
+of the comparison of evaluations.
 
 Built from PyTorch's own modules (Embedding, LayerNorm, RMSNorm, Linear, scaled_dot_product_attention) as its users would, so
 that a race against it is one against PyTorch at its usual best, and tests/golden/training_figures.h proves that both train
-the same model.  Needs torch.
+the same model.  Needs torch; open_decoder also safetensors.
 """
+import json
 import math
+import pathlib
 
 import torch
 import torch.nn.functional as F
@@ -19,11 +22,26 @@ def alibi_slopes(heads):
     return torch.tensor(full + between[0::2][: heads - power], dtype=torch.float64)
 
 
-def alibi_mask(heads, length):
-    """[1, heads, queries, keys]: the bias, and the causal mask."""
-    distance = torch.arange(length)[:, None] - torch.arange(length)
-    bias = -alibi_slopes(heads)[:, None, None] * distance
+def causal_mask(slopes, queries, keys):
+    """[1, heads, queries, keys] of the places of queries and keys: the bias of distances, and no key after its query."""
+    distance = queries[:, None] - keys
+    bias = -slopes[:, None, None] * distance
     return bias.masked_fill(distance < 0, -math.inf)[None]
+
+
+def alibi_mask(heads, length):
+    return causal_mask(alibi_slopes(heads), torch.arange(length), torch.arange(length))
+
+
+def rope_turn(where, size):
+    """Cosine and sine [places, size / 2]."""
+    phase = where[:, None] * 10000 ** (-2 * torch.arange(size // 2, dtype=torch.float64) / size)
+    return phase.cos(), phase.sin()
+
+
+def sinusoidal_table(where, width):
+    phase = where[:, None] * 10000 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return torch.stack([phase.sin(), phase.cos()], dim=-1).flatten(1)
 
 
 class Attention(nn.Module):
@@ -33,12 +51,16 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, (heads + 2 * kv_heads) * self.size, bias=False)
         self.output = nn.Linear(heads * self.size, width, bias=False)
 
-    def forward(self, x, mask, turn):
+    def forward(self, x, mask, turn, carried=None):
+        """carried: None, or a dictionary with keys and values of what was read before, to which these are added."""
         batch, length, _ = x.shape
         q, k, v = self.qkv(x).view(batch, length, -1, self.size).split([self.heads, self.kv_heads, self.kv_heads], 2)
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         if turn is not None:
             q, k = turned(q, turn), turned(k, turn)
+        if carried is not None:
+            k, v = (torch.cat([carried[name], new], 2) if carried else new for name, new in (("keys", k), ("values", v)))
+            carried.update(keys=k, values=v)
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None,
                                            enable_gqa=self.heads != self.kv_heads)
         return self.output(y.transpose(1, 2).reshape(batch, length, -1))
@@ -72,8 +94,8 @@ class Block(nn.Module):
         self.attention = Attention(width, heads, kv_heads)
         self.feed_forward = FeedForward(width, inner, activation)
 
-    def forward(self, x, mask, turn):
-        x = x + self.attention(self.attention_norm(x), mask, turn)
+    def forward(self, x, mask, turn, carried=None):
+        x = x + self.attention(self.attention_norm(x), mask, turn, carried)
         return x + self.feed_forward(self.feed_forward_norm(x))
 
 
@@ -86,7 +108,7 @@ def rms_norm(width):
 
 
 class Decoder(nn.Module):
-    """Tokens [batch, train_length] to logits.  position: alibi, rope, sinusoidal, or none."""
+    """Tokens [batch, train_length] to logits.  position: alibi, rope, sinusoidal, learned, or none."""
 
     def __init__(self, position="alibi", vocabulary=1024, layers=4, width=128, heads=8, kv_heads=0, feed_forward=0,
                  train_length=128, norm="layernorm", activation="gelu"):
@@ -98,29 +120,53 @@ class Decoder(nn.Module):
                                     for _ in range(layers))
         self.final_norm = make_norm(width)
         self.scale = math.sqrt(width) if position == "sinusoidal" else 1
-        self.position, self.layers, self.width = position, layers, width
-        where = torch.arange(train_length, dtype=torch.float64)[:, None]
+        self.position, self.layers, self.width, self.heads = position, layers, width, heads
+        where = torch.arange(train_length, dtype=torch.float64)
         self.register_buffer("mask", alibi_mask(heads, train_length) if position == "alibi" else None)
         self.register_buffer("cosine", None)
         self.register_buffer("sine", None)
         self.register_buffer("table", None)
+        if position == "learned":
+            self.places = nn.Embedding(train_length, width)
         if position == "rope":
-            size = width // heads
-            phase = where * 10000 ** (-2 * torch.arange(size // 2, dtype=torch.float64) / size)
-            self.cosine, self.sine = phase.cos(), phase.sin()
+            self.cosine, self.sine = rope_turn(where, width // heads)
         if position == "sinusoidal":
-            phase = where * 10000 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-            self.table = torch.stack([phase.sin(), phase.cos()], dim=-1).flatten(1)
+            self.table = sinusoidal_table(where, width)
         self.float()  # tables and slopes were made in double
 
     def forward(self, tokens):
         x = self.embedding(tokens)
         if self.table is not None:
             x = x * self.scale + self.table
+        if self.position == "learned":
+            x = x + self.places.weight
         turn = (self.cosine, self.sine) if self.cosine is not None else None
         for block in self.blocks:
             x = block(x, self.mask, turn)
         return F.linear(self.final_norm(x), self.embedding.weight)
+
+    def read(self, tokens, first=0, caches=None):
+        """Final states of tokens [batch, any length] at places first, first + 1, ...  caches: None, or for each block what was
+        carried here, which ends at place first - 1 and goes on to the end of these."""
+        length = tokens.shape[1]
+        before = caches[0]["keys"].shape[2] if caches and caches[0] else 0
+        where = torch.arange(first - before, first + length, device=tokens.device, dtype=torch.float64)
+        own = where[before:]
+        dtype = self.embedding.weight.dtype
+        slopes = alibi_slopes(self.heads) if self.position == "alibi" else torch.zeros(1, dtype=torch.float64)
+        mask = causal_mask(slopes, own, where).to(dtype)
+        turn = [t.to(dtype) for t in rope_turn(own, self.width // self.heads)] if self.position == "rope" else None
+        x = self.embedding(tokens) * self.scale
+        if self.position == "sinusoidal":
+            x = x + sinusoidal_table(own, self.width).to(dtype)
+        if self.position == "learned":
+            x = x + self.places(own.long())
+        for i, block in enumerate(self.blocks):
+            x = block(x, mask, turn, caches[i] if caches else None)
+        return self.final_norm(x)
+
+    def logits(self, states):
+        return F.linear(states, self.embedding.weight)
 
     def loss(self, tokens, targets):
         """The mean over all targets."""
@@ -128,9 +174,33 @@ class Decoder(nn.Module):
 
     def named_weights(self):
         """As model.safetensors names them."""
-        return {name.replace("norm.weight", "norm.gain"): value for name, value in self.named_parameters()}
+        return {name.replace("norm.weight", "norm.gain").replace("places.weight", "position.embedding"): value
+                for name, value in self.named_parameters()}
 
     def decay_groups(self, weight_decay):
         """Matrices and the embedding are decayed, vectors are not."""
         return [{"params": [p for p in self.parameters() if p.dim() > 1], "weight_decay": weight_decay},
                 {"params": [p for p in self.parameters() if p.dim() == 1], "weight_decay": 0.0}]
+
+
+def open_decoder(directory, dtype=torch.float64):
+    """A model that `alibi train` left in a folder; what this decoder does not have is an error."""
+    from safetensors.torch import load_file
+
+    config = json.loads((pathlib.Path(directory) / "config.json").read_text())
+    usual = {"norm_bias": False, "norm_epsilon": 1e-5, "bias": False, "tied": True, "qk_norm": False, "score_scaling": "none",
+             "head_size": config["width"] // config["heads"], "extension": None}
+    method = {"slope_rule": "interleaved", "max_bias": 8.0, "slopes": "", "base": 10000.0, "fraction": 1.0, "layout": "half",
+              "deviation": config["position"].get("deviation"), "method": config["position"]["method"]}
+    other = {k: v for k, v in config.items() if k in usual and v != usual[k]}
+    other.update((k, v) for k, v in config["position"].items() if k not in method or v != method[k])
+    if other:
+        raise ValueError(f"{directory}: this decoder has no {other}")
+    names = "vocabulary layers width heads kv_heads feed_forward train_length norm activation".split()
+    model = Decoder(config["position"]["method"], **{name: config[name] for name in names})
+    weights, stored = model.named_weights(), load_file(pathlib.Path(directory) / "model.safetensors")
+    assert weights.keys() == stored.keys(), weights.keys() ^ stored.keys()
+    with torch.no_grad():
+        for name, value in stored.items():
+            weights[name].copy_(value)
+    return model.to(dtype)
