@@ -1,10 +1,10 @@
-/* results.csv: one row a measured (or impossible) point, quoted as RFC 4180 says, lines ended by LF. */
+/* results.csv of a study: one row a measured (or impossible) point, quoted as RFC 4180 says, lines ended by LF. */
 #include "report/drawing.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void add_quoted(draft *d, const char *s)
+void draft_add_csv_text(draft *d, const char *s)
 {
   draft clean = {0};
   draft_add_clean(&clean, s);
@@ -20,7 +20,7 @@ static void add_quoted(draft *d, const char *s)
   free(text);
 }
 
-static void add_number(draft *d, double value)
+void draft_add_csv_number(draft *d, double value)
 {
   char text[40];
   number_exact(value, text, sizeof text);
@@ -29,22 +29,22 @@ static void add_number(draft *d, double value)
 
 static void add_row(draft *d, const method_result *m, const curve *c, const curve_point *p)
 {
-  add_quoted(d, m->name);
+  draft_add_csv_text(d, m->name);
   draft_put(d, ",", 1);
-  add_quoted(d, m->role);
+  draft_add_csv_text(d, m->role);
   draft_add(d, ",%lld,", (long long)m->train_length);
-  add_quoted(d, c->protocol);
+  draft_add_csv_text(d, c->protocol);
   draft_put(d, ",", 1);
-  add_quoted(d, c->extend);
+  draft_add_csv_text(d, c->extend);
   draft_add(d, ",%lld", (long long)p->length);
   if (p->error[0]) {
     draft_add(d, ",,,,,,,");
-    add_quoted(d, p->error);
+    draft_add_csv_text(d, p->error);
   } else {
-    add_number(d, p->perplexity);
-    add_number(d, p->standard_error);
-    add_number(d, p->bits_per_byte);
-    add_number(d, p->nll);
+    draft_add_csv_number(d, p->perplexity);
+    draft_add_csv_number(d, p->standard_error);
+    draft_add_csv_number(d, p->bits_per_byte);
+    draft_add_csv_number(d, p->nll);
     draft_add(d, ",%lld,%lld,", (long long)p->stride, (long long)p->tokens);
   }
   draft_put(d, "\n", 1);

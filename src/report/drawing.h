@@ -26,10 +26,15 @@ void draft_add_escaped(draft *d, const char *s);
 /* For a script of gnuplot, inside single quotes, where it expands nothing.  A backquote would be harmless there;
  * it goes all the same.  With `marks`, the signs of gnuplot's enhanced text are taken literally. */
 void draft_add_quoted(draft *d, const char *s, size_t size, bool marks);
+/* A cell of CSV, clean and quoted where it must be; a comma and a number, nothing where it is not finite. */
+void draft_add_csv_text(draft *d, const char *s);
+void draft_add_csv_number(draft *d, double value);
 /* The text, malloc'd, or NULL where memory ran out; the draft is empty afterwards. */
 char *draft_take(draft *d);
 /* Replaces directory/name by the text, atomically, and frees the draft. */
 status draft_write(draft *d, const char *directory, const char *name, alibi_error *error);
+/* The same with a tree, which stays the caller's. */
+status node_write_in(const json_node *root, const char *directory, const char *name, alibi_error *error);
 
 /* Bytes of the UTF-8 character at s (1 to 4), 0 where there is no valid one. */
 size_t utf8_length(const char *s, size_t left);

@@ -5,98 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/system.h"
 #include "report/drawing.h"
 #include "report/html_parts.h"
 
 enum { PROTOCOLS = 8 };
-
-/* gnuplot's picture as part of the page.  Its outer tag is replaced: names of XML namespaces mean nothing in HTML.
- * false: there is no picture, or it holds what no picture of ours does. */
-static bool add_drawn(draft *d, const char *directory, const char *label)
-{
-  mapped_file file = {0};
-  char *path = path_join(directory, "curves.svg"), *text = NULL;
-  bool added = false;
-  if (path && mapped_file_open(path, &file, NULL) == ALIBI_OK) {
-    text = malloc(file.size + 1);
-    if (text) memcpy(text, file.data, file.size);
-    if (text) text[file.size] = '\0';
-    mapped_file_close(&file);
-  }
-  free(path);
-  char *start = text ? strstr(text, "<svg") : NULL, *body = start ? strchr(start, '>') : NULL;
-  char *end = body ? strstr(body, "</svg>") : NULL, *box = start ? strstr(start, "viewBox=\"") : NULL;
-  static const char *const foreign[] = {"<script",     "<image",  "<foreignObject",
-                                        "javascript:", "href=\"", "href='h"};
-  for (size_t i = 0; end && i < sizeof foreign / sizeof foreign[0]; i++)
-    if (strstr(body, foreign[i])) end = NULL;
-  double width = 0, height = 0;
-  if (end && box && box < body && sscanf(box, "viewBox=\"0 0 %lf %lf\"", &width, &height) == 2) {
-    draft_add(d, "<svg viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"", width, height);
-    draft_add_escaped(d, label);
-    draft_add(d, "\">");
-    char *description = strstr(body, "</desc>"); /* title and maker of the file */
-    if (description && description < end) body = description + strlen("</desc>") - 1;
-    draft_put(d, body + 1, (size_t)(end - body - 1));
-    draft_add(d, "</svg>\n");
-    added = true;
-  }
-  free(text);
-  return added;
-}
-
-/* Without gnuplot: the same curves, drawn here. */
-static void add_protocol_chart(draft *d, const study_results *results, const char *protocol)
-{
-  size_t count = 0, ticks = 0;
-  series *list = series_list(results, protocol, &count);
-  int64_t *lengths = length_list(results, protocol, &ticks);
-  chart_line *lines = calloc(count ? count : 1, sizeof *lines);
-  double *numbers = calloc(2 * count * ticks + ticks + 1, sizeof *numbers), *next = numbers;
-  if (!list || !lengths || !lines || !numbers) {
-    d->failed = d->failed || count > 0;
-    goto done;
-  }
-  for (size_t i = 0; i < ticks; i++) *next++ = (double)lengths[i];
-  for (size_t i = 0; i < count; i++) {
-    double *x = next, *y = next + ticks;
-    next += 2 * ticks;
-    for (size_t j = 0; j < ticks; j++) {
-      const curve_point *p = curve_find_point(list[i].curve, lengths[j]);
-      x[j] = (double)lengths[j];
-      y[j] = point_measured(p) ? p->perplexity : NAN;
-    }
-    lines[i] =
-        (chart_line){list[i].label, list[i].colour, list[i].dash, list[i].main_method ? 5 : 2.2, x, y, ticks};
-  }
-  draft_add(d, "<figure>\n");
-  draft_chart(d, &(chart){protocol_title(protocol), "tokens read at once", "perplexity (lower is better)", true,
-                          numbers, ticks, (double)results->train_length, lines, count});
-  draft_add(d, "</figure>\n");
-done:
-  free(list);
-  free(lengths);
-  free(lines);
-  free(numbers);
-}
-
-static void add_picture(draft *d, const study_results *results, const char *directory, const char **protocols,
-                        size_t count)
-{
-  draft drawn = {0};
-  if (add_drawn(&drawn, directory, results->question ? results->question : "perplexity by length")) {
-    draft_add(d, "<figure class=\"drawn\">\n");
-    draft_put(d, drawn.data, drawn.used);
-    draft_add(d,
-              "<figcaption>Perplexity by the number of tokens read at once, both axes logarithmic. A flat line "
-              "means that "
-              "the method keeps working on texts longer than those it was trained on.</figcaption>\n</figure>\n");
-  } else {
-    for (size_t i = 0; i < count && i < 2; i++) add_protocol_chart(d, results, protocols[i]);
-  }
-  free(draft_take(&drawn));
-}
 
 static void add_table(draft *d, const study_results *results, const char *protocol, html_notes *n)
 {
@@ -108,21 +20,8 @@ static void add_table(draft *d, const study_results *results, const char *protoc
     d->failed = d->failed || count > 0;
     goto done;
   }
-  draft_add(d, "<h3>");
-  draft_add_escaped(d, protocol_title(protocol));
-  draft_add(d, " <span class=\"soft\">(");
-  draft_add_escaped(d, protocol);
-  draft_add(d, ")</span></h3>\n");
-  html_element(d, "<p>", protocol_meaning(protocol), "</p>");
-  draft_add(d, "<div class=\"scroll\"><table class=\"wide\"><thead><tr><th>method</th>");
-  for (size_t i = 0; i < length_count; i++) {
-    bool here = lengths[i] == results->train_length;
-    draft_add(d, "<th%s>%lld", here ? " class=\"here\"" : "", (long long)lengths[i]);
-    if (results->train_length > 0 && !here)
-      draft_add(d, "<small>%.3g&times; as long</small>", (double)lengths[i] / (double)results->train_length);
-    draft_add(d, "%s</th>", here ? "<small>training length</small>" : "");
-  }
-  draft_add(d, "</tr></thead>\n<tbody>\n");
+  html_protocol(d, protocol);
+  html_lengths(d, results, "method", lengths, length_count);
   for (size_t i = 0; i < count; i++) {
     draft_add(d, "<tr%s><td>", lines[i].main_method ? " class=\"main\"" : "");
     html_key(d, lines[i].colour, lines[i].dash > 0, lines[i].main_method);
@@ -257,13 +156,7 @@ static void add_settings(draft *d, const study_results *results)
   draft_add(d, "<h2>Every setting</h2>\n<table class=\"settings\"><tbody>\n");
   html_element(d, "<tr><td>text</td><td>", results->text, "</td></tr>");
   html_element(d, "<tr><td>machine</td><td>", results->machine, "</td></tr>");
-  for (size_t i = 0; i < results->setting_count; i++) {
-    draft_add(d, "<tr><td>");
-    draft_add_escaped(d, results->settings[i].name);
-    draft_add(d, "</td><td>");
-    draft_add_escaped(d, results->settings[i].value);
-    draft_add(d, "</td></tr>\n");
-  }
+  html_settings(d, results->settings, results->setting_count);
   draft_add(d, "</tbody></table>\n");
 }
 
@@ -276,7 +169,7 @@ status results_write_html(const study_results *results, const char *directory, a
   html_begin(&d, question);
   html_element(&d, "<h1>", question, "</h1>");
   html_element(&d, "<p class=\"answer\">", results->answer, "</p>");
-  add_picture(&d, results, directory, protocols, count);
+  html_picture(&d, results, directory, protocols, count);
   html_element(&d, "<p class=\"rival\">", results->rival_answer, "</p>");
   add_tables(&d, results, protocols, count);
   add_costs(&d, results);

@@ -28,6 +28,29 @@ void html_end(draft *d, const study_results *results)
   draft_add(d, ".</footer>\n</main>\n</body>\n</html>\n");
 }
 
+void html_protocol(draft *d, const char *protocol)
+{
+  draft_add(d, "<h3>");
+  draft_add_escaped(d, protocol_title(protocol));
+  draft_add(d, " <span class=\"soft\">(");
+  draft_add_escaped(d, protocol);
+  draft_add(d, ")</span></h3>\n");
+  html_element(d, "<p>", protocol_meaning(protocol), "</p>");
+}
+
+void html_lengths(draft *d, const study_results *results, const char *first, const int64_t *lengths, size_t count)
+{
+  draft_add(d, "<div class=\"scroll\"><table class=\"wide\"><thead><tr><th>%s</th>", first);
+  for (size_t i = 0; i < count; i++) {
+    bool here = lengths[i] == results->train_length;
+    draft_add(d, "<th%s>%lld", here ? " class=\"here\"" : "", (long long)lengths[i]);
+    if (results->train_length > 0 && !here)
+      draft_add(d, "<small>%.3g&times; as long</small>", (double)lengths[i] / (double)results->train_length);
+    draft_add(d, "%s</th>", here ? "<small>training length</small>" : "");
+  }
+  draft_add(d, "</tr></thead>\n<tbody>\n");
+}
+
 void html_page_name(const study_results *results, const method_result *m, char *name, size_t size)
 {
   char safe[RESULT_NAME_SIZE], at[32] = "";
@@ -83,6 +106,17 @@ void html_seconds(draft *d, double seconds)
   else if (seconds < 100) draft_add(d, "%.1f s", seconds);
   else if (seconds < 3600) draft_add(d, "%.0f min %.0f s", floor(seconds / 60), floor(fmod(seconds, 60)));
   else draft_add(d, "%.0f h %.0f min", floor(seconds / 3600), floor(fmod(seconds, 3600) / 60));
+}
+
+void html_settings(draft *d, const result_setting *settings, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    draft_add(d, "<tr><td>");
+    draft_add_escaped(d, settings[i].name);
+    draft_add(d, "</td><td>");
+    draft_add_escaped(d, settings[i].value);
+    draft_add(d, "</td></tr>\n");
+  }
 }
 
 static const char *ratio_class(double ratio)

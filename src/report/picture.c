@@ -1,7 +1,7 @@
 /* curves.svg and curves.png, drawn by gnuplot, run as a program.  Its script and data stay beside the pictures, so
  * a user can restyle them and run `gnuplot curves.gp` there.
  *
- * One panel a protocol: the first two large, a third small under the legend.  All panels share one logarithmic
+ * One panel a protocol: the first two large, the others small under the legend.  All panels share one logarithmic
  * scale of perplexity.  The script draws into names with a suffix that the caller gives, and whole pictures are
  * then renamed into place.  Text goes to gnuplot inside single quotes, where it expands nothing. */
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "report/drawing.h"
 #include "report/gnuplot.h"
 
-enum { PANELS = 3, WIDTH = 1280, LEGEND_ROW = 27, TITLE_COLUMNS = 88, TITLE_ROW = 27 };
+enum { PANELS = 4, LARGE = 2, SMALL_HEIGHT = 280, WIDTH = 1280, LEGEND_ROW = 27, TITLE_COLUMNS = 88, TITLE_ROW = 27 };
 
 /* A line of the legend: a method with an extension, in whichever panels it appears. */
 typedef struct entry {
@@ -164,10 +164,10 @@ static void layout(picture *p)
 {
   draft unused = {0};
   size_t rows = p->entry_count > 8 ? p->entry_count : 8;
-  bool small = p->panel_count > 2;
+  size_t small = p->panel_count > LARGE ? p->panel_count - LARGE : 0;
   p->height = 640;
   p->title_height = 58 + TITLE_ROW * (add_title(&unused, p, true) - 1);
-  double needed = p->title_height + 40 + (double)LEGEND_ROW * (double)rows + (small ? 320 : 40);
+  double needed = p->title_height + 40 + (double)LEGEND_ROW * (double)rows + 40 + SMALL_HEIGHT * (double)small;
   if (p->height < needed) p->height = needed;
   double top = 1 - (p->title_height + 46) / p->height, bottom = 66 / p->height;
   for (size_t i = 0; i < p->panel_count; i++) {
@@ -175,10 +175,12 @@ static void layout(picture *p)
     *n = (panel){n->protocol, n->lines, n->count, n->lengths, n->length_count, 0.062, 0.725, bottom, top};
     if (p->panel_count > 1 && i == 0) n->right = 0.372;
     if (i == 1) n->left = 0.418;
-    if (i == 2) {
+    if (i >= LARGE) { /* the first of them on top */
+      double below = 66 + SMALL_HEIGHT * (double)(p->panel_count - 1 - i);
       n->left = 0.79;
       n->right = 0.985;
-      n->top = (66 + 205) / p->height;
+      n->bottom = below / p->height;
+      n->top = (below + 205) / p->height;
     }
   }
 }
@@ -297,7 +299,7 @@ static void add_trained(draft *d, const picture *p, const panel *n, bool small)
 static void add_panel(draft *d, const picture *p, size_t index, size_t first_block)
 {
   const panel *n = &p->panels[index];
-  bool small = index == 2;
+  bool small = index >= LARGE;
   double ticks[24];
   size_t count = axis_ticks(p->low, p->high, ticks, 24);
   double first = (double)n->lengths[0], last = (double)n->lengths[n->length_count - 1];

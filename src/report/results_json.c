@@ -97,13 +97,19 @@ json_node *study_results_node(const study_results *results)
   return object;
 }
 
+status node_write_in(const json_node *root, const char *directory, const char *name, alibi_error *error)
+{
+  char *path = path_join(directory, name);
+  status result = path ? node_write_file(root, path, error)
+                       : fail(error, ALIBI_FAILED, "not enough memory to write %s/%s", directory, name);
+  free(path);
+  return result;
+}
+
 status results_write_json(const study_results *results, const char *directory, alibi_error *error)
 {
   json_node *root = study_results_node(results);
-  char *path = path_join(directory, "results.json");
-  status result = path ? node_write_file(root, path, error)
-                       : fail(error, ALIBI_FAILED, "not enough memory to write %s/results.json", directory);
-  free(path);
+  status result = node_write_in(root, directory, "results.json", error);
   node_free(root);
   return result;
 }

@@ -1,0 +1,204 @@
+/* Releasing the results of an evaluation, finding a row in them, and what follows from the rows without a model:
+ * whether a difference is sure, where the gain of a nonoverlapping curve comes from, the one sentence on top of
+ * the report. */
+#include "report/evaluation_results.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/drawing.h"
+
+static const double SURE = 2; /* standard errors */
+
+void evaluation_results_free(evaluation_results *results)
+{
+  if (!results) return;
+  for (size_t i = 0; i < results->setting_count; i++) {
+    free(results->settings[i].name);
+    free(results->settings[i].value);
+  }
+  for (size_t i = 0; i < results->text_count; i++) free(results->texts[i].path);
+  for (size_t i = 0; i < results->model_count; i++) {
+    evaluated_model *m = &results->models[i];
+    free(m->name);
+    free(m->path);
+    free(m->position);
+    free(m->extension);
+    free(m->tokenizer);
+  }
+  for (size_t i = 0; i < results->line_count; i++) {
+    free(results->lines[i].extend);
+    free(results->lines[i].label);
+  }
+  for (size_t i = 0; i < results->row_count; i++) {
+    free(results->rows[i].error);
+    free(results->rows[i].position_nll);
+    free(results->rows[i].position_band);
+  }
+  free(results->settings);
+  free(results->texts);
+  free(results->models);
+  free(results->lines);
+  free(results->rows);
+  free(results->command);
+  free(results->machine);
+  *results = (evaluation_results){0};
+}
+
+const evaluation_row *evaluation_find(const evaluation_results *results, size_t line, const char *protocol,
+                                      int64_t length, int64_t document)
+{
+  for (size_t i = 0; i < results->row_count; i++) {
+    const evaluation_row *r = &results->rows[i];
+    if (r->line == line && r->length == length && r->document == document && strcmp(r->protocol, protocol) == 0)
+      return r;
+  }
+  return NULL;
+}
+
+size_t evaluation_protocols(const evaluation_results *results, const char **names, size_t most)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < results->row_count; i++) {
+    const char *protocol = results->rows[i].protocol;
+    bool seen = count > 0 && strcmp(names[count - 1], protocol) == 0;
+    for (size_t j = 0; j < count && !seen; j++) seen = strcmp(names[j], protocol) == 0;
+    if (!seen && count < most) names[count++] = protocol;
+  }
+  return count;
+}
+
+const char *evaluation_verdict(const evaluation_row *row)
+{
+  if (row->error || row->paired_tokens == 0) return NULL;
+  if (!(fabs(row->difference) > SURE * row->difference_standard_error)) return "unclear";
+  return row->difference < 0 ? "better" : "worse";
+}
+
+void evaluation_percent(const evaluation_row *row, double *percent, double *error)
+{
+  double ratio = exp(row->difference);
+  *percent = 100 * (ratio - 1);
+  *error = 100 * ratio * row->difference_standard_error;
+}
+
+/* ---- the early token curse ---- */
+
+static bool splits(const evaluation_row *r)
+{
+  return !r->error && r->document < 0 && r->tokens > 0 && strcmp(r->protocol, "nonoverlapping") == 0;
+}
+
+static const evaluation_row *gain_start(const evaluation_results *results, const evaluation_row *to)
+{
+  const evaluation_row *start = NULL;
+  int64_t trained = results->models[results->lines[to->line].model].train_length;
+  for (size_t i = 0; i < results->row_count; i++) {
+    const evaluation_row *r = &results->rows[i];
+    if (r->line != to->line || !splits(r)) continue;
+    if (r->length == trained) return r;
+    if (!start || r->length < start->length) start = r;
+  }
+  return start;
+}
+
+/* Of a kind of token that one of two lengths does not have: the other's, so that its loss does not change. */
+static double either(double a, double b)
+{
+  return isfinite(a) ? a : b;
+}
+
+bool evaluation_gain_of(const evaluation_results *results, const evaluation_row *to, evaluation_gain *gain)
+{
+  const evaluation_row *from = splits(to) ? gain_start(results, to) : NULL;
+  if (!from || from->length >= to->length) return false;
+  double early_from = either(from->early_nll, to->early_nll), early_to = either(to->early_nll, from->early_nll);
+  double late_from = either(from->late_nll, to->late_nll), late_to = either(to->late_nll, from->late_nll);
+  double share_from = (double)from->early_tokens / (double)from->tokens;
+  double share_to = (double)to->early_tokens / (double)to->tokens, share = (share_from + share_to) / 2;
+  double fewer = (share_from - share_to) * ((early_from + early_to) / 2 - (late_from + late_to) / 2);
+  double better = share * (early_from - early_to) + (1 - share) * (late_from - late_to);
+  if (!isfinite(fewer) || !isfinite(better)) return false;
+  *gain = (evaluation_gain){from, to, from->nll - to->nll, fewer, better};
+  return true;
+}
+
+/* ---- the answer ---- */
+
+static const char *const fairest[] = {"fixed-target", "sliding", "streaming", "nonoverlapping"};
+
+static const evaluation_row *lowest_at(const evaluation_results *results, const char *protocol, int64_t length,
+                                       size_t *measured)
+{
+  const evaluation_row *lowest = NULL;
+  *measured = 0;
+  for (size_t i = 0; i < results->line_count; i++) {
+    const evaluation_row *r = evaluation_find(results, i, protocol, length, -1);
+    if (!r || r->error || !isfinite(r->nll)) continue;
+    ++*measured;
+    if (!lowest || r->nll < lowest->nll) lowest = r;
+  }
+  return lowest;
+}
+
+static int64_t longest_measured(const evaluation_results *results, const char *protocol)
+{
+  int64_t longest = 0;
+  for (size_t i = 0; i < results->row_count; i++) {
+    const evaluation_row *r = &results->rows[i];
+    if (!r->error && isfinite(r->nll) && r->length > longest && strcmp(r->protocol, protocol) == 0)
+      longest = r->length;
+  }
+  return longest;
+}
+
+static void add_label(draft *d, const evaluation_results *results, const evaluation_row *r)
+{
+  draft_add_clean(d, results->lines[r->line].label);
+}
+
+/* Against the first line, because that is what the pairs are made with; whether the lowest is sure to be below the
+ * others too stands in the table. */
+static void add_comparison(draft *d, const evaluation_results *results, const evaluation_row *lowest,
+                           int64_t length)
+{
+  const char *verdict = evaluation_verdict(lowest);
+  const evaluation_row *first = evaluation_find(results, 0, lowest->protocol, length, -1);
+  double percent, error;
+  if (lowest->line == 0 || !first || first->error) return;
+  if (!verdict) {
+    draft_add(d, "; it reads other tokens than ");
+    add_label(d, results, first);
+    draft_add(d, ": compare bits per byte");
+    return;
+  }
+  evaluation_percent(lowest, &percent, &error);
+  draft_add(d, ", %.2f %% below ", -percent);
+  add_label(d, results, first);
+  if (isfinite(error)) draft_add(d, " (+- %.2f %% over the same tokens)", error);
+  if (strcmp(verdict, "better") != 0) draft_add(d, ", which is no sure difference");
+}
+
+char *evaluation_answer(const evaluation_results *results)
+{
+  draft d = {0};
+  char number[40], error[40];
+  size_t measured;
+  for (size_t p = 0; p < sizeof fairest / sizeof fairest[0]; p++) {
+    int64_t length = longest_measured(results, fairest[p]);
+    const evaluation_row *lowest = length ? lowest_at(results, fairest[p], length, &measured) : NULL;
+    if (!lowest) continue;
+    number_short(lowest->perplexity, number, sizeof number);
+    number_short(lowest->standard_error, error, sizeof error);
+    draft_add(&d, "Reading %lld tokens at once (%s), ", (long long)length, fairest[p]);
+    add_label(&d, results, lowest);
+    draft_add(&d, " has %sa perplexity of %s", measured > 1 ? "the lowest, " : "", number);
+    if (isfinite(lowest->standard_error)) draft_add(&d, " +- %s", error);
+    add_comparison(&d, results, lowest, length);
+    draft_add(&d, ".");
+    return draft_take(&d);
+  }
+  draft_add(&d, "Nothing was measured.");
+  return draft_take(&d);
+}
