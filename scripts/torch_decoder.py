@@ -108,7 +108,7 @@ def rms_norm(width):
 
 
 class Decoder(nn.Module):
-    """Tokens [batch, train_length] to logits.  position: alibi, rope, sinusoidal, learned, or none."""
+    """Tokens [batch, train_length] to logits, of all or only the last places.  position: alibi, rope, sinusoidal, learned, or none."""
 
     def __init__(self, position="alibi", vocabulary=1024, layers=4, width=128, heads=8, kv_heads=0, feed_forward=0,
                  train_length=128, norm="layernorm", activation="gelu"):
@@ -134,7 +134,7 @@ class Decoder(nn.Module):
             self.table = sinusoidal_table(where, width)
         self.float()  # tables and slopes were made in double
 
-    def forward(self, tokens):
+    def forward(self, tokens, last=0):
         x = self.embedding(tokens)
         if self.table is not None:
             x = x * self.scale + self.table
@@ -143,7 +143,7 @@ class Decoder(nn.Module):
         turn = (self.cosine, self.sine) if self.cosine is not None else None
         for block in self.blocks:
             x = block(x, self.mask, turn)
-        return F.linear(self.final_norm(x), self.embedding.weight)
+        return self.logits(self.final_norm(x[:, -last:]))
 
     def read(self, tokens, first=0, caches=None):
         """Final states of tokens [batch, any length] at places first, first + 1, ...  caches: None, or for each block what was
