@@ -24,7 +24,7 @@ typedef struct field {
   size_t offset;
   double minimum, maximum, initial; /* numbers; initial also for BOOLEAN and CHOICE; maximum: bytes of a TEXT */
   const char *const *choices;       /* FIELD_CHOICE */
-  const char *initial_text;         /* FIELD_TEXT */
+  const char *initial_text;         /* FIELD_TEXT; of others: how --help says what `initial` stands for, or NULL */
   const char *help;                 /* half a line; units named */
 } field;
 

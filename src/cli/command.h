@@ -22,7 +22,15 @@ typedef struct text_option {
   const char *placeholder; /* "DIR" */
   const char *help;
   const char **value;
+  struct text_values *values; /* instead of value: the option may be given again */
+  bool many;                  /* and takes all arguments up to the next option */
 } text_option;
+
+/* Texts of one option, in their order; borrowed as above. */
+typedef struct text_values {
+  const char **items;
+  size_t count, capacity;
+} text_values;
 
 enum { COMMAND_MAX_GROUPS = 32, COMMAND_MAX_TEXTS = 32 };
 
@@ -55,7 +63,8 @@ typedef struct command {
   status (*run)(command_line *line, alibi_error *error);
 } command;
 
-/* Given as an option or in the file of settings?  For a text option, `values` is the address of its pointer. */
+/* Given as an option or in the file of settings?  For a text option, `values` is the address of its pointer, or of
+ * its text_values. */
 bool command_line_given(const command_line *line, const void *values, const char *field_name);
 
 /* The first option that was given and is not in the NULL-terminated list of names, as it was typed: "--steps";
@@ -72,6 +81,11 @@ void command_add_group(command_line *line, const char *title, field_table table,
 /* Adds --name PLACEHOLDER.  What *value holds now is the default that --help shows (NULL: none). */
 void command_add_text(command_line *line, const char *name, const char *placeholder, const char **value,
                       const char *help);
+
+/* The same for an option that may be given again: --extend ntk --extend yarn.  many: --text a.txt b.txt takes all
+ * arguments up to the next option; --text=a.txt takes one.  *values is empty at first. */
+void command_add_texts(command_line *line, const char *name, const char *placeholder, text_values *values,
+                       bool many, const char *help);
 
 /* Adds --config FILE: a JSON object whose keys are the names of this command's options with '_' for '-', and
  * "texts" for the operands.  What is typed wins over the file.  *path is set by the parser, which also reads the

@@ -22,7 +22,7 @@ void command_add_config(command_line *line, const char **path)
 static const char *config_path(const command_line *line)
 {
   for (size_t i = 0; i < line->text_count; i++)
-    if (strcmp(line->texts[i].name, CONFIG) == 0) return *line->texts[i].value;
+    if (line->texts[i].value && strcmp(line->texts[i].name, CONFIG) == 0) return *line->texts[i].value;
   return NULL;
 }
 
@@ -155,10 +155,29 @@ static status set_field(const found_option *found, const char *called, const jso
   return result;
 }
 
+/* A list, or one text. */
+static status set_texts(command_line *line, const found_option *found, const char *called, const json_node *value,
+                        alibi_error *error)
+{
+  size_t count = node_kind_of(value) == NODE_ARRAY ? node_count(value) : 1;
+  for (size_t i = 0; i < count; i++) {
+    const json_node *item = node_kind_of(value) == NODE_ARRAY ? node_at(value, i) : value;
+    const char *text = node_text(item, ""), *kept = NULL;
+    if (!*text)
+      return fail(error, ALIBI_BAD_INPUT, "%s: expected %s, a text or a list, found %s", called,
+                  found->text->placeholder, kind_of(item));
+    status result = keep_text(line, strdup(text), &kept, error);
+    if (result == ALIBI_OK) result = text_values_add(found->text->values, kept, error);
+    if (result != ALIBI_OK) return result;
+  }
+  return ALIBI_OK;
+}
+
 static status set_value(command_line *line, const found_option *found, const char *called, const json_node *value,
                         alibi_error *error)
 {
   if (found->field) return set_field(found, called, value, error);
+  if (found->text->values) return set_texts(line, found, called, value, error);
   char *text = joined_text(value);
   if (!text || !*text) {
     free(text);
@@ -268,6 +287,7 @@ static status agree(const char *option, const json_node *record, const json_node
 }
 
 static void write_field(json_node *node, const char *key, const field *f, const void *values);
+static void write_text(json_node *node, const char *key, const text_option *t);
 
 static status agree_options(const command_line *line, const json_node *record, const char *what,
                             const char *const *free_names, alibi_error *error)
@@ -288,13 +308,14 @@ static status agree_options(const command_line *line, const json_node *record, c
     }
   for (size_t i = 0; result == ALIBI_OK && i < line->text_count; i++) {
     const text_option *t = &line->texts[i];
+    const void *values = t->values ? (const void *)t->values : (const void *)t->value;
     if (strcmp(t->name, CONFIG) == 0 || is_listed(free_names, t->name) ||
-        !command_line_given(line, t->value, t->name))
+        !command_line_given(line, values, t->name))
       continue;
     json_node *typed = node_new_object();
     field_option("", t->name, option, sizeof option);
     key_of_option(option, key);
-    node_set_text(typed, key, *t->value);
+    write_text(typed, key, t);
     result = agree(option, record, typed, what, error);
     node_free(typed);
   }
@@ -350,16 +371,29 @@ static void write_field(json_node *node, const char *key, const field *f, const 
   }
 }
 
+static void write_text(json_node *node, const char *key, const text_option *t)
+{
+  if (!t->values) {
+    node_set_text(node, key, *t->value);
+    return;
+  }
+  json_node *list = node_new_array();
+  for (size_t i = 0; i < t->values->count; i++) node_append_text(list, t->values->items[i]);
+  node_set(node, key, list);
+}
+
 json_node *config_file_node(const command_line *line, bool (*wanted)(const void *values, const char *name))
 {
   json_node *node = node_new_object();
   char option[KEY_SIZE], key[KEY_SIZE];
   for (size_t i = 0; i < line->text_count; i++) {
     const text_option *t = &line->texts[i];
-    if (!*t->value || strcmp(t->name, CONFIG) == 0 || !wanted(t->value, t->name)) continue;
+    const void *values = t->values ? (const void *)t->values : (const void *)t->value;
+    bool empty = t->values ? t->values->count == 0 : !*t->value;
+    if (empty || strcmp(t->name, CONFIG) == 0 || !wanted(values, t->name)) continue;
     field_option("", t->name, option, sizeof option);
     key_of_option(option, key);
-    node_set_text(node, key, *t->value);
+    write_text(node, key, t);
   }
   for (size_t g = 0; g < line->group_count; g++)
     for (size_t i = 0; i < line->groups[g].table.count; i++) {

@@ -41,7 +41,23 @@ void command_add_text(command_line *line, const char *name, const char *placehol
                       const char *help)
 {
   assert(line->text_count < COMMAND_MAX_TEXTS);
-  line->texts[line->text_count++] = (text_option){name, placeholder, help, value};
+  line->texts[line->text_count++] = (text_option){name, placeholder, help, value, NULL, false};
+}
+
+void command_add_texts(command_line *line, const char *name, const char *placeholder, text_values *values,
+                       bool many, const char *help)
+{
+  assert(line->text_count < COMMAND_MAX_TEXTS);
+  *values = (text_values){0};
+  line->texts[line->text_count++] = (text_option){name, placeholder, help, NULL, values, many};
+}
+
+status text_values_add(text_values *values, const char *text, alibi_error *error)
+{
+  status result = memory_grow(&values->items, &values->capacity, values->count + 1, sizeof *values->items,
+                              "the values of an option", error);
+  if (result == ALIBI_OK) values->items[values->count++] = text;
+  return result;
 }
 
 bool command_line_given(const command_line *line, const void *values, const char *field_name)
@@ -149,7 +165,9 @@ bool command_line_find(const command_line *line, const char *name, found_option 
     const text_option *text = &line->texts[i];
     field_option("", text->name, candidate, sizeof candidate);
     if (strcmp(name, candidate) != 0) continue;
-    *found = (found_option){.values = text->value, .text = text, .given_name = text->name};
+    *found = (found_option){.values = text->values ? (void *)text->values : (void *)text->value,
+                            .text = text,
+                            .given_name = text->name};
     return true;
   }
   return false;
@@ -196,15 +214,16 @@ status command_line_note(command_line *line, const found_option *found, const ch
 }
 
 /* Sets what `name` names.  value: after '=', or NULL; next: the argument that follows, or NULL.  *used_next: the
- * value was that argument. */
+ * value was that argument; *more: those after it are values too. */
 static status set_option(command_line *line, const command *c, const char *name, const char *value,
-                         const char *next, bool *used_next, alibi_error *error)
+                         const char *next, bool *used_next, text_values **more, alibi_error *error)
 {
   found_option found;
   if (!command_line_find(line, name, &found)) return unknown_option(line, c, name, error);
-  if (command_line_given(line, found.values, found.given_name))
-    return fail(error, ALIBI_INVALID, "%s: given more than once", name);
-  status result = command_line_note(line, &found, name, error);
+  bool again = command_line_given(line, found.values, found.given_name),
+       repeats = found.text && found.text->values;
+  if (again && !repeats) return fail(error, ALIBI_INVALID, "%s: given more than once", name);
+  status result = again ? ALIBI_OK : command_line_note(line, &found, name, error);
   if (result != ALIBI_OK) return result;
   bool is_switch = found.field && found.field->kind == FIELD_BOOLEAN;
   if (is_switch && (found.negated || !value)) {
@@ -223,11 +242,18 @@ static status set_option(command_line *line, const command *c, const char *name,
   }
   const char *kind = found.text ? found.text->placeholder : found.field->kind == FIELD_TEXT ? "a text" : NULL;
   if (kind && !*value) return fail(error, ALIBI_INVALID, "%s: expected %s, found an empty text", name, kind);
+  if (*used_next && repeats && found.text->many) *more = found.text->values;
+  if (repeats) return text_values_add(found.text->values, value, error);
   if (found.text) {
     *found.text->value = value;
     return ALIBI_OK;
   }
   return field_set_text(found.field, found.values, name, value, error);
+}
+
+static bool is_option(const char *argument)
+{
+  return argument[0] == '-' && argument[1] != '\0';
 }
 
 status command_line_parse(command_line *line, const command *c, int count, char **arguments, alibi_error *error)
@@ -239,11 +265,14 @@ status command_line_parse(command_line *line, const command *c, int count, char 
   line->arguments = arguments;
   line->argument_count = count;
   bool options_end = false;
+  text_values *more = NULL;
   for (int i = 0; i < count; i++) {
     const char *argument = arguments[i];
     if (!options_end && strcmp(argument, "--") == 0) {
       options_end = true;
-    } else if (options_end || argument[0] != '-' || argument[1] == '\0') {
+    } else if (more && !options_end && !is_option(argument)) {
+      TRY(text_values_add(more, argument, error));
+    } else if (options_end || !is_option(argument)) {
       if (!c->operands) RAISE(error, ALIBI_INVALID, "%s: takes options only, found '%s'", c->name, argument);
       line->operands[line->operand_count++] = argument;
     } else {
@@ -252,7 +281,9 @@ status command_line_parse(command_line *line, const command *c, int count, char 
       snprintf(name, sizeof name, "%.*s", (int)(length < NAME_SIZE ? length : NAME_SIZE - 1), argument);
       const char *value = argument[length] ? argument + length + 1 : NULL;
       bool used_next = false;
-      TRY(set_option(line, c, name, value, i + 1 < count ? arguments[i + 1] : NULL, &used_next, error));
+      const char *next = i + 1 < count ? arguments[i + 1] : NULL;
+      more = NULL;
+      TRY(set_option(line, c, name, value, next, &used_next, &more, error));
       i += used_next;
     }
   }
@@ -265,6 +296,12 @@ void command_line_free(command_line *line)
 {
   free(line->operands);
   free(line->given);
+  for (size_t i = 0; i < line->text_count; i++) {
+    text_values *values = line->texts[i].values;
+    if (!values) continue;
+    free(values->items);
+    *values = (text_values){0};
+  }
   for (size_t i = 0; i < line->file_text_count; i++) free(line->file_texts[i]);
   free(line->file_texts);
   *line = (command_line){0};
@@ -332,7 +369,8 @@ static void help_field(FILE *stream, const option_group *group, const field *f)
 {
   char name[NAME_SIZE], left[1024], initial[128], detail[1024] = "", right[2048];
   field_option(group->prefix, f->name, name, sizeof name);
-  field_get_text(f, group->values, initial, sizeof initial);
+  if (f->initial_text && f->kind != FIELD_TEXT) snprintf(initial, sizeof initial, "%s", f->initial_text);
+  else field_get_text(f, group->values, initial, sizeof initial);
   switch (f->kind) {
   case FIELD_BOOLEAN: {
     bool on = strcmp(initial, "true") == 0;
@@ -393,7 +431,7 @@ void command_help(const command *c, const command_line *line, FILE *stream)
     char name[NAME_SIZE], left[NAME_SIZE + 64], right[2048];
     field_option("", text->name, name, sizeof name);
     snprintf(left, sizeof left, "%s %s", name, text->placeholder);
-    if (*text->value) snprintf(right, sizeof right, "%s (default %s)", text->help, *text->value);
+    if (text->value && *text->value) snprintf(right, sizeof right, "%s (default %s)", text->help, *text->value);
     else snprintf(right, sizeof right, "%s", text->help);
     help_line(stream, left, right);
   }

@@ -27,6 +27,9 @@ bool command_line_find(const command_line *line, const char *name, found_option 
 typedef struct nearest_name nearest_name;
 void command_line_nearest(const command_line *line, bool negations, nearest_name *nearest);
 
+/* One more text of an option that may be given again. */
+status text_values_add(text_values *values, const char *text, alibi_error *error);
+
 /* From now on command_line_given is true for it. */
 status command_line_note(command_line *line, const found_option *found, const char *name, alibi_error *error);
 

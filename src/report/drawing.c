@@ -322,8 +322,8 @@ static const struct protocol_words {
      "The text is cut into separate windows and every token counts, also the first ones of a window, which have "
      "little text before them; longer windows can look better for that reason alone."},
     {"streaming", "Streaming",
-     "The text is read piece by piece behind a cache that is carried on, as a chat is; old entries of the cache know "
-     "of text farther back than the window, so this is not the sliding window."},
+     "The text is read piece by piece behind a cache that is carried on, as a chat is; old entries of the cache "
+     "know of text farther back than the window, so this is not the sliding window."},
 };
 enum { PROTOCOL_WORDS = sizeof protocol_words / sizeof protocol_words[0] };
 

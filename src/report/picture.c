@@ -14,7 +14,8 @@
 #include "report/drawing.h"
 #include "report/gnuplot.h"
 
-enum { PANELS = 4, LARGE = 2, SMALL_HEIGHT = 280, WIDTH = 1280, LEGEND_ROW = 27, TITLE_COLUMNS = 88, TITLE_ROW = 27 };
+enum { PANELS = 4, LARGE = 2, SMALL_HEIGHT = 280 };
+enum { WIDTH = 1280, LEGEND_ROW = 27, TITLE_COLUMNS = 88, TITLE_ROW = 27 };
 
 /* A line of the legend: a method with an extension, in whichever panels it appears. */
 typedef struct entry {

@@ -37,6 +37,7 @@ static const field settings_fields[] = {
 
 static settings plain, prefixed;
 static const char *out, *lengths, *config;
+static text_values variants, files;
 static command_line line;
 static const command trainer = {.name = "fit", .summary = "Fits.", .operands = "TEXT..."};
 static alibi_error error;
@@ -53,6 +54,8 @@ static status parse(const char *text)
   command_add_group(&line, "ALiBi", (field_table)FIELD_TABLE(settings_fields), &prefixed, "alibi-");
   command_add_text(&line, "out", "DIR", &out, "folder of the report");
   command_add_text(&line, "test_lengths", "LIST", &lengths, "lengths, separated by commas");
+  command_add_texts(&line, "extend", "NAME", &variants, false, "may be given again");
+  command_add_texts(&line, "text", "FILE...", &files, true, "up to the next option");
   command_add_config(&line, &config);
   snprintf(words, sizeof words, "%s", text);
   int count = 0;
@@ -217,6 +220,7 @@ static void a_file_gives_what_is_not_typed(void **unused)
   (void)unused;
   static const char file[] = "{\"layers\": 7, \"learning-rate\": 1e-3, \"qk_norm\": false, \"activation\": \"gelu\","
                              " \"alibi_layers\": 2, \"test_lengths\": [64, \"128\", 0.1], \"out\": \"there\","
+                             " \"extend\": [\"ntk\", \"none\"], \"text\": \"one.txt\","
                              " \"texts\": [\"a b.txt\", \"c.txt\"]}";
   assert_int_equal(parse_with(file, "--layers 8 --out here"), ALIBI_OK);
   assert_int_equal(plain.layers, 8);
@@ -226,6 +230,9 @@ static void a_file_gives_what_is_not_typed(void **unused)
   assert_int_equal(plain.activation, 0);
   assert_int_equal(prefixed.layers, 2);
   assert_string_equal(lengths, "64,128,0.1");
+  assert_int_equal(variants.count, 2);
+  assert_string_equal(variants.items[1], "none");
+  assert_int_equal(files.count, 1);
   assert_int_equal(line.operand_count, 2);
   assert_string_equal(line.operands[0], "a b.txt");
   assert_true(command_line_given(&line, &plain, "qk_norm"));
@@ -249,6 +256,7 @@ static void slips_in_a_file_are_named(void **unused)
   refuse_file("{\"activation\": \"swish\"}",
               "activation: expected one of gelu, gelu-tanh, relu-squared-with-a-long-name, found 'swish'");
   refuse_file("{\"out\": \"\"}", "out: expected DIR, a text or a list, found an empty text");
+  refuse_file("{\"extend\": [3]}", "extend: expected NAME, a text or a list, found a number");
   refuse_file("{\"test_lengths\": {}}", "test_lengths: expected LIST, a text or a list, found an object");
   refuse_file("{\"learning_rate\": 1, \"learning-rate\": 2}", "learning-rate: given more than once");
   refuse_file("{\"texts\": \"a\"}", "texts: expected a list of files");
@@ -268,7 +276,8 @@ static bool not_out(const void *values, const char *name)
 static void a_written_file_repeats_the_line(void **unused)
 {
   (void)unused;
-  assert_int_equal(parse("--learning-rate 0.1 --no-qk-norm --test-lengths 1,2 --alibi-layers 9 text"), ALIBI_OK);
+  assert_int_equal(parse("--learning-rate 0.1 --no-qk-norm --test-lengths 1,2 --alibi-layers 9 --extend a --extend b,c text"),
+                   ALIBI_OK);
   json_node *node = config_file_node(&line, not_out);
   assert_int_equal(node_write_file(node, scratch_path("run.json"), &error), ALIBI_OK);
   node_free(node);
@@ -279,6 +288,8 @@ static void a_written_file_repeats_the_line(void **unused)
   assert_false(plain.qk_norm);
   assert_string_equal(plain.name, "small");
   assert_string_equal(lengths, "1,2");
+  assert_int_equal(variants.count, 2);
+  assert_string_equal(variants.items[1], "b,c");
   assert_int_equal(prefixed.layers, 4);
   assert_string_equal(out, "out");
   assert_string_equal(line.operands[0], "text");
@@ -292,6 +303,27 @@ static void exit_codes_are_the_documented_ones(void **unused)
     int code;
   } rows[] = {{ALIBI_OK, 0}, {ALIBI_FAILED, 1}, {ALIBI_INVALID, 2}, {ALIBI_BAD_INPUT, 3}, {ALIBI_CANCELLED, 130}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) assert_int_equal(command_exit_code(rows[i].s), rows[i].code);
+}
+
+static void an_option_may_be_given_again(void **unused)
+{
+  (void)unused;
+  assert_int_equal(parse("a --extend ntk b --extend=none --text 1 2 --layers 3 c --text 4 - --text=5 d -- e"), ALIBI_OK);
+  assert_int_equal(variants.count, 2);
+  assert_string_equal(variants.items[0], "ntk");
+  assert_string_equal(variants.items[1], "none");
+  static const char *const texts[] = {"1", "2", "4", "-", "5"}, *const operands[] = {"a", "b", "c", "d", "e"};
+  assert_int_equal(files.count, 5);
+  assert_int_equal(line.operand_count, 5);
+  for (int i = 0; i < 5; i++) {
+    assert_string_equal(files.items[i], texts[i]);
+    assert_string_equal(line.operands[i], operands[i]);
+  }
+  assert_true(command_line_given(&line, &files, "text"));
+  refuse("--text --layers 3", "--text: expected a value after it, found the option --layers (a value that begins with "
+                              "-- is written --text=VALUE)");
+  assert_int_equal(parse(""), ALIBI_OK);
+  assert_int_equal(files.count, 0);
 }
 
 static int make_folder(void **unused)
@@ -323,6 +355,7 @@ int main(void)
       cmocka_unit_test(a_file_gives_what_is_not_typed),
       cmocka_unit_test(slips_in_a_file_are_named),
       cmocka_unit_test(a_written_file_repeats_the_line),
+      cmocka_unit_test(an_option_may_be_given_again),
       cmocka_unit_test(exit_codes_are_the_documented_ones),
   };
   return cmocka_run_group_tests(tests, make_folder, free_line);
