@@ -7,12 +7,11 @@
 #include "base/system.h"
 #include "report/html_parts.h"
 
-/* gnuplot's picture as part of the page.  Its outer tag is replaced: names of XML namespaces mean nothing in HTML.
- * false: there is no picture, or it holds what no picture of ours does. */
-static bool add_drawn(draft *d, const char *directory, const char *label)
+/* The outer tag of a picture is replaced: names of XML namespaces mean nothing in HTML. */
+bool html_drawn(draft *d, const char *directory, const char *name, const char *label)
 {
   mapped_file file = {0};
-  char *path = path_join(directory, "curves.svg"), *text = NULL;
+  char *path = path_join(directory, name), *text = NULL;
   bool added = false;
   if (path && mapped_file_open(path, &file, NULL) == ALIBI_OK) {
     text = malloc(file.size + 1);
@@ -81,7 +80,8 @@ void html_picture(draft *d, const study_results *results, const char *directory,
                   size_t count)
 {
   draft drawn = {0};
-  if (add_drawn(&drawn, directory, results->question ? results->question : "perplexity by length")) {
+  if (html_drawn(&drawn, directory, "curves.svg",
+                 results->question ? results->question : "perplexity by length")) {
     draft_add(d, "<figure class=\"drawn\">\n");
     draft_put(d, drawn.data, drawn.used);
     draft_add(d,

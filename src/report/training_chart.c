@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/system.h"
+#include "report/path_names.h"
 
 const char *const training_axis_names[] = {"steps", "tokens", "seconds", NULL};
 
@@ -45,40 +46,19 @@ bool training_event_warns(const training_event *event)
 
 /* ---- names ---- */
 
-/* The last part of a path that is not the name that every log has, without the slashes after it. */
-static const char *last_part(const char *path, size_t *size)
-{
-  static const char log[] = "/log.jsonl";
-  size_t end = strlen(path), tail = sizeof log - 1;
-  if (end > tail && strcmp(path + end - tail, log) == 0) end -= tail;
-  while (end > 1 && path[end - 1] == '/') end--;
-  size_t start = end;
-  while (start > 0 && path[start - 1] != '/') start--;
-  *size = end - start;
-  return path + start;
-}
-
-static bool same_last_part(const char *a, const char *b)
-{
-  size_t size_a, size_b;
-  const char *part_a = last_part(a, &size_a), *part_b = last_part(b, &size_b);
-  return size_a == size_b && memcmp(part_a, part_b, size_a) == 0;
-}
-
-/* The last part where no other run has it, and it says something. */
 static status name_runs(training_chart *trainings, alibi_error *error)
 {
+  status result = ALIBI_OK;
+  const char **paths = calloc(trainings->count + 1, sizeof *paths);
+  if (!paths) RAISE(error, ALIBI_FAILED, "not enough memory for the names of the runs");
+  for (size_t i = 0; i < trainings->count; i++) paths[i] = trainings->runs[i].path;
   for (size_t i = 0; i < trainings->count; i++) {
-    logged_run *run = &trainings->runs[i];
-    size_t size;
-    const char *part = last_part(run->path, &size);
-    bool clear = size > 0 && part[0] != '.';
-    for (size_t j = 0; j < trainings->count && clear; j++)
-      clear = j == i || !same_last_part(run->path, trainings->runs[j].path);
-    run->name = clear ? strndup(part, size) : strdup(run->path);
-    if (!run->name) return fail(error, ALIBI_FAILED, "not enough memory for the name of a run");
+    trainings->runs[i].name = path_name(paths, trainings->count, i, "/log.jsonl");
+    if (!trainings->runs[i].name) RAISE(error, ALIBI_FAILED, "not enough memory for the name of a run");
   }
-  return ALIBI_OK;
+done:
+  free(paths);
+  return result;
 }
 
 /* ---- lines ---- */
