@@ -90,9 +90,12 @@ static void gate(model_pass *p, const walk_shape *s, size_t layer, block_activat
                     p->model->parameters.position[1] + layer * s->heads, NULL, b->gates, s->heads);
   for (size_t i = 0; i < p->segment_count; i++) {
     const pass_segment *run = &p->segments[i];
-    double *before = run->cache && run->first > 0 ? p->gate_sums + i * s->heads : NULL;
-    for (size_t h = 0; before && h < s->heads; h++)
-      before[h] = -block_cache_offset(run->cache, layer * s->kv_heads + h / share, h % share, run->first - 1);
+    const double *carried = run->carry && run->first > 0 ? carry_last_offsets(run->carry, layer) : NULL;
+    double *before = (run->cache && run->first > 0) || carried ? p->gate_sums + i * s->heads : NULL;
+    for (size_t h = 0; before && h < s->heads; h++) {
+      size_t list = layer * s->kv_heads + h / share;
+      before[h] = carried ? -carried[h] : -block_cache_offset(run->cache, list, h % share, run->first - 1);
+    }
     p->gate_runs[i] = (gate_run){p->attention[i].row, run->count, before};
   }
   op_gates_forward(p->model->context, s->rows, s->heads, b->gates, p->gate_runs, p->segment_count,
@@ -143,7 +146,7 @@ static void project(model_pass *p, const walk_shape *s, size_t layer, block_acti
   }
   if (plan->row_scale)
     op_scale_heads(context, s->rows, s->heads, d, plan->row_scale + walk_first_scale(plan, s, layer), plan->length,
-                   p->positions, b->qkv, s->qkv);
+                   p->seen_before, b->qkv, s->qkv);
 }
 
 /* In the last block only the wanted rows ask; all of them give keys and values. */
@@ -200,6 +203,22 @@ static status watch(model_pass *p, const walk_shape *s, size_t layer, const bloc
   return ALIBI_OK;
 }
 
+static pass_carry *carry_of(const model_pass *p)
+{
+  return p->segment_count == 1 ? p->segments->carry : NULL;
+}
+
+/* Keys and values of a run beside those before it, which it sees too. */
+static void carry_on(const model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
+                     op_attention *a)
+{
+  pass_carry *carry = carry_of(p);
+  carry_store(carry, layer, s->rows, a->k.data, a->v.data, s->qkv, b->key_offsets);
+  a->k = carry_keys(carry, layer);
+  a->v = carry_values(carry, layer);
+  a->offsets = carry_offsets(carry, layer);
+}
+
 static status attend(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, alibi_error *error)
 {
   for (size_t i = 0; i < p->segment_count; i++) {
@@ -210,6 +229,7 @@ static status attend(model_pass *p, const walk_shape *s, size_t layer, block_act
   }
   if (layer + 1 == (size_t)p->model->config.layers) narrow(p);
   op_attention a = walk_attention(p, s, layer, b);
+  if (carry_of(p)) carry_on(p, s, layer, b, &a);
   if (p->drops) {
     p->tally = (attention_tally){0};
     a.tally = &p->tally;
@@ -306,6 +326,28 @@ static status enter_shared(model_pass *p, const pass_segment *s, size_t row, siz
   return ALIBI_OK;
 }
 
+static status check_carry(const model_pass *p, const pass_segment *s, size_t count, alibi_error *error)
+{
+  if (p->shape.carries && count == 1 && !s->cache && !p->shape.keep && !p->shared && s->seen <= s->first &&
+      s->seen <= p->shape.carried)
+    return ALIBI_OK;
+  return fail(error, ALIBI_INVALID,
+              "a pass: expected one run that sees at most %zu tokens before itself, found %zu, from %zu on, that "
+              "see %zu",
+              p->shape.carried, count, s->first, s->seen);
+}
+
+/* A run that goes on from others: attention counts positions from the first key that is seen. */
+static void enter_carry(model_pass *p, const pass_segment *s)
+{
+  carry_enter(s->carry, s->seen, s->count, s->first == 0);
+  p->attention[0].first = (ptrdiff_t)s->seen;
+  p->attention[0].keys = s->seen + s->count;
+  p->attention[0].key_row = carry_row(s->carry, s->seen);
+  p->attention[0].origin = (ptrdiff_t)(s->first - s->seen);
+  for (size_t t = 0; t < s->count; t++) p->seen_before[t] = s->seen + t;
+}
+
 /* Checks the run and writes down where each row stands. */
 static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *segments, size_t count,
                     alibi_error *error)
@@ -322,10 +364,10 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
     if (s->first + s->count > p->shape.length || (s->cache && s->first + s->count > s->cache->capacity))
       return fail(error, ALIBI_INVALID, "position %zu: beyond the %zu that were prepared", s->first + s->count - 1,
                   s->cache ? s->cache->capacity : p->shape.length);
-    if (p->shared || (s->first > 0 && !s->cache)) {
-      status result = enter_shared(p, s, row, i, error);
-      if (result != ALIBI_OK) return result;
-    }
+    status result = ALIBI_OK;
+    if (s->carry) result = check_carry(p, s, count, error);
+    else if (p->shared || (s->first > 0 && !s->cache)) result = enter_shared(p, s, row, i, error);
+    if (result != ALIBI_OK) return result;
     if (wanted_rows(s) < s->count) p->spares_rows = true;
     if (s->cache && s->cache->pool) p->drops = true;
     p->attention[i] = (attention_segment){
@@ -347,6 +389,7 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
   p->tokens = tokens;
   p->segments = segments;
   p->segment_count = count;
+  if (carry_of(p)) enter_carry(p, segments);
   return ALIBI_OK;
 }
 
@@ -374,6 +417,7 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
                     w->final_norm_gain, w->final_norm_shift, p->hidden + c0, s.width, p->final_mean + r0,
                     p->final_rstd + r0);
   }
+  if (carry_of(p)) carry_leave(carry_of(p), s.rows);
   return ALIBI_OK;
 }
 

@@ -8,6 +8,7 @@
 
 #include "alibi/model.h"
 #include "base/context.h"
+#include "model/carry.h"
 #include "model/parameters.h"
 #include "model/shared_attention.h"
 #include "op/attend.h"
@@ -55,12 +56,17 @@ typedef struct pass_segment {
                          ranks, what shared_rows says of one of shape.length tokens */
   size_t wanted; /* only the last so many tokens' hidden states are wanted (0: all): the last block then spares the
                     others */
+  pass_carry *carry; /* NULL, or (the only run of its pass, without a cache) what runs before this one left:
+                        where first is 0 it begins anew */
+  size_t seen;       /* the last so many of their tokens are seen, and those of the run itself */
 } pass_segment;
 
 typedef struct pass_shape {
   size_t rows;      /* at most so many tokens at once */
   size_t segments;  /* in at most so many runs */
   size_t length;    /* positions 0 .. length-1: also the declared length of length-dependent methods */
+  bool carries;     /* runs may have a carry, */
+  size_t carried;   /* of which they see at most so many tokens */
   size_t head_rows; /* rows of logits held at once */
   bool keep;        /* for backward */
   bool drops;       /* caches may have pools */
@@ -138,6 +144,8 @@ typedef struct model_pass {
   size_t segment_count;
   const pass_segment *segments;
   size_t *positions;              /* [R] */
+  size_t *seen_before;            /* [R] tokens that a row sees before itself: with a carry fewer than its
+                                     position; else these are the positions */
   attention_segment *attention;   /* [segments] */
   gate_run *gate_runs;            /* [segments] with gates */
   double *gate_sums;              /* [segments, H] of the positions before the runs */

@@ -110,7 +110,8 @@ static attention_size attention_size_of(const model_pass *p, bool backward)
   return (attention_size){.segments = p->shape.segments,
                           .queries = p->shape.rows,
                           .keys =
-                              is_shared(&p->shape) ? size_mul(p->shape.segments, p->shape.length) : p->shape.rows,
+                              is_shared(&p->shape) ? size_mul(p->shape.segments, p->shape.length)
+                                                   : size_add(p->shape.rows, p->shape.carried),
                           .heads = (size_t)c->heads,
                           .kv_heads = (size_t)c->kv_heads,
                           .head_size = (size_t)c->head_size,
@@ -214,6 +215,7 @@ static void layout(model_pass *p, arena *a)
   layout_attention(p, a);
   layout_tails(p, a);
   p->positions = arena_take(a, rows, sizeof *p->positions);
+  p->seen_before = p->shape.carries ? arena_take(a, rows, sizeof *p->seen_before) : p->positions;
   p->attention = arena_take(a, p->shape.segments, sizeof *p->attention);
   if (p->position.plan.gated) {
     p->gate_runs = arena_take(a, p->shape.segments, sizeof *p->gate_runs);

@@ -29,6 +29,7 @@ typedef struct attention_segment {
   size_t key_row, keys;     /* of k and v; or */
   block_cache *cache;       /* not NULL: the first `keys` keys of its lists list .. list + G-1 */
   size_t list;
+  ptrdiff_t origin; /* ROWS by position: where the first key stands for the function */
 } attention_segment;
 
 typedef struct op_attention {

@@ -12,6 +12,7 @@
 #include "evaluate/engine.h"
 #include "evaluate/plan.h"
 #include "evaluate/statistics.h"
+#include "model/model.h"
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
 #include "threads.h"
@@ -32,6 +33,35 @@ static void make_text(void)
 typedef struct scored {
   size_t times, context;
 } scored;
+
+static plan_shape shape_of(size_t window, size_t stride)
+{
+  return (plan_shape){.window = window, .stride = stride};
+}
+
+static plan nonoverlapping(size_t n, size_t w)
+{
+  plan p = {0};
+  assert_int_equal(plan_nonoverlapping((plan_text){0, n}, shape_of(w, w), &p, NULL), ALIBI_OK);
+  return p;
+}
+
+static plan sliding(size_t n, size_t w, size_t s)
+{
+  plan p = {0};
+  assert_int_equal(plan_sliding((plan_text){0, n}, shape_of(w, s), &p, NULL), ALIBI_OK);
+  return p;
+}
+
+static plan fixed_target(size_t n, size_t w, size_t shortest, size_t longest, size_t max_targets)
+{
+  plan p = {0};
+  plan_text text_of = {0, n};
+  assert_int_equal(plan_fixed_target(&text_of, 1, shape_of(w, 0), (plan_sweep){shortest, longest, max_targets}, &p,
+                                     NULL),
+                   ALIBI_OK);
+  return p;
+}
 
 static void count_targets(const plan *p, size_t tokens, scored *found)
 {
@@ -78,8 +108,7 @@ static void test_plans_score_every_token_once(void **state)
   scored found[40];
   for (size_t n = 2; n <= 40; n++)
     for (size_t w = 1; w <= 42; w++) {
-      plan p;
-      assert_int_equal(plan_nonoverlapping(n, w, &p, NULL), ALIBI_OK);
+      plan p = nonoverlapping(n, w);
       count_targets(&p, n, found);
       assert_int_equal(found[0].times, 0);
       for (size_t t = 1; t < n; t++) {
@@ -88,7 +117,7 @@ static void test_plans_score_every_token_once(void **state)
       }
       plan_free(&p);
       for (size_t s = 1; s <= w; s++) {
-        assert_int_equal(plan_sliding(n, w, s, &p, NULL), ALIBI_OK);
+        p = sliding(n, w, s);
         count_targets(&p, n, found);
         assert_int_equal(found[0].times, 0);
         for (size_t t = 1; t < n; t++) {
@@ -113,13 +142,11 @@ static void test_plans_agree_where_they_should(void **state)
   (void)state;
   for (size_t n = 2; n <= 30; n++)
     for (size_t w = 1; w <= 30; w++) {
-      plan a, b;
-      assert_int_equal(plan_nonoverlapping(n, w, &a, NULL), ALIBI_OK);
-      assert_int_equal(plan_sliding(n, w, w, &b, NULL), ALIBI_OK);
+      plan a = nonoverlapping(n, w), b = sliding(n, w, w);
       expect_same_plan(&a, &b);
       plan_free(&b);
       for (size_t s = 1; n <= w && s <= w; s++) {
-        assert_int_equal(plan_sliding(n, w, s, &b, NULL), ALIBI_OK);
+        b = sliding(n, w, s);
         expect_same_plan(&a, &b);
         plan_free(&b);
       }
@@ -131,20 +158,20 @@ static void test_plan_by_hand(void **state)
 {
   (void)state;
   /* 12 tokens, 11 targets: sliding(5, 2) reads 0-4, 2-6, 4-8, 6-10 (as inputs), scores 5, 2, 2, 2. */
-  static const plan_window expected[] = {{0, 5, 0, 5}, {2, 5, 3, 2}, {4, 5, 3, 2}, {6, 5, 3, 2}};
-  plan p;
-  assert_int_equal(plan_sliding(12, 5, 2, &p, NULL), ALIBI_OK);
+  static const plan_window expected[] = {
+      {0, 5, 0, 5, 0, 0, 0}, {2, 5, 3, 2, 0, 0, 0}, {4, 5, 3, 2, 0, 0, 0}, {6, 5, 3, 2, 0, 0, 0}};
+  plan p = sliding(12, 5, 2);
   assert_int_equal(p.count, 4);
   assert_memory_equal(p.windows, expected, sizeof expected);
   plan_free(&p);
   /* One token more: the last window advances by one only. */
-  assert_int_equal(plan_sliding(13, 5, 2, &p, NULL), ALIBI_OK);
+  p = sliding(13, 5, 2);
   assert_int_equal(p.count, 5);
-  assert_memory_equal(&p.windows[4], (&(plan_window){7, 5, 4, 1}), sizeof *p.windows);
+  assert_memory_equal(&p.windows[4], (&(plan_window){7, 5, 4, 1, 0, 0, 0}), sizeof *p.windows);
   plan_free(&p);
   /* Probes for windows 8 and 16: T = 2; inputs end at 16, 18, 20. */
-  static const plan_window probes[] = {{8, 8, 6, 2}, {10, 8, 6, 2}, {12, 8, 6, 2}};
-  assert_int_equal(plan_fixed_target(21, 8, 8, 16, 0, &p, NULL), ALIBI_OK);
+  static const plan_window probes[] = {{8, 8, 6, 2, 0, 0, 0}, {10, 8, 6, 2, 0, 0, 0}, {12, 8, 6, 2, 0, 0, 0}};
+  p = fixed_target(21, 8, 8, 16, 0);
   assert_int_equal(p.count, 3);
   assert_memory_equal(p.windows, probes, sizeof probes);
   plan_free(&p);
@@ -161,8 +188,7 @@ static void test_probes_are_the_same_at_every_window(void **state)
         size_t w0 = shortest[a], longest = w0 * times, t = plan_probe_targets(w0);
         for (size_t n = longest + 1; n <= longest + 2 * t + 900; n += 299) {
           for (size_t w = w0; w <= longest; w += w0) {
-            plan p;
-            assert_int_equal(plan_fixed_target(n, w, w0, longest, limits[l], &p, NULL), ALIBI_OK);
+            plan p = fixed_target(n, w, w0, longest, limits[l]);
             count_targets(&p, n, w == w0 ? first : found);
             for (size_t i = 0; i < p.count; i++) assert_int_equal(p.windows[i].inputs, w);
             for (size_t i = 0; i < n && w > w0; i++) assert_int_equal(found[i].times, first[i].times);
@@ -181,8 +207,7 @@ static void test_probes_are_the_same_at_every_window(void **state)
 static void test_probes_spread_over_the_text(void **state)
 {
   (void)state;
-  plan p;
-  assert_int_equal(plan_fixed_target(100000, 64, 64, 64, 160, &p, NULL), ALIBI_OK);
+  plan p = fixed_target(100000, 64, 64, 64, 160);
   assert_int_equal(p.count, 10);
   for (size_t i = 1; i < p.count; i++) {
     size_t gap = p.windows[i].start - p.windows[i - 1].start;
@@ -198,14 +223,13 @@ static void test_mean_and_blocks(void **state)
   (void)state;
   static float values[3500];
   for (size_t i = 0; i < 3500; i++) values[i] = (float)(i % 7) + (i < 1166 ? 0 : i < 2333 ? 1 : 3);
-  /* 3 blocks of 1166, 1167, 1167 values, by the two-pass formula. */
-  double means[3] = {0}, sizes[3] = {1166, 1167, 1167}, total = 0, grand = 0, squares = 0;
-  for (size_t i = 0; i < 3500; i++) means[i < 1166 ? 0 : i < 2333 ? 1 : 2] += values[i], total += values[i];
-  for (size_t b = 0; b < 3; b++) means[b] /= sizes[b], grand += means[b] / 3;
-  for (size_t b = 0; b < 3; b++) squares += (means[b] - grand) * (means[b] - grand);
+  /* 3 blocks of 1166, 1167, 1167 values. */
+  double sums[3] = {0}, sizes[3] = {1166, 1167, 1167}, total = 0, squares = 0;
+  for (size_t i = 0; i < 3500; i++) sums[i < 1166 ? 0 : i < 2333 ? 1 : 2] += values[i], total += values[i];
+  for (size_t b = 0; b < 3; b++) squares += pow(sums[b] - sizes[b] * total / 3500, 2);
   mean_estimate e = statistics_mean(values, 3500);
   assert_true(fabs(e.mean - total / 3500) < 1e-12);
-  assert_true(fabs(e.standard_error - sqrt(squares / 2 / 3)) < 1e-12);
+  assert_true(fabs(e.standard_error - sqrt(squares * 3 / 2) / 3500) < 1e-12);
   assert_true(isnan(statistics_mean(values, 1999).standard_error));
   assert_false(isnan(statistics_mean(values, 2000).standard_error));
   for (size_t i = 0; i < 3500; i++) values[i] = 2.5f;
@@ -320,12 +344,10 @@ static void test_engine_gives_the_bits_of_single_windows(void **state)
       alibi_context *context = make_context(threads);
       alibi_model *model = make_model(context, methods[m]);
       for (int kind = 0; kind < 4; kind++) {
-        plan p;
-        assert_int_equal((kind == 0   ? plan_nonoverlapping(N, W, &p, NULL)
-                          : kind == 1 ? plan_sliding(N, W, 5, &p, NULL)
-                          : kind == 2 ? plan_fixed_target(N, W, 8, 32, 0, &p, NULL)
-                                      : plan_nonoverlapping(7, W, &p, NULL)),
-                         ALIBI_OK);
+        plan p = kind == 0   ? nonoverlapping(N, W)
+                 : kind == 1 ? sliding(N, W, 5)
+                 : kind == 2 ? fixed_target(N, W, 8, 32, 0)
+                             : nonoverlapping(7, W);
         float expected[N], found[N];
         losses_one_by_one(model, &p, W, expected);
         for (size_t b = 0; b < 6; b++) {
@@ -464,7 +486,9 @@ static void test_refusals(void **state)
   o = with(ALIBI_SLIDING, 17, 0);
   refuse(model, 50, &o, "position 16 does not exist");
   o = with(ALIBI_SLIDING, 0, 0);
-  refuse(model, 50, &o, "window: expected a number from 1");
+  refuse(model, 50, &o, "window: expected a number from 2");
+  o.window = 1;
+  refuse(model, 50, &o, "window: expected a number from 2");
   o = with(ALIBI_PROTOCOL_COUNT, 8, 0);
   refuse(model, 50, &o, "protocol: expected");
   o = with(-1, 8, 0);
@@ -501,7 +525,8 @@ static void test_refusals(void **state)
   assert_string_equal(alibi_protocol_name(ALIBI_NONOVERLAPPING), "nonoverlapping");
   assert_string_equal(alibi_protocol_name(ALIBI_SLIDING), "sliding");
   assert_string_equal(alibi_protocol_name(ALIBI_FIXED_TARGET), "fixed-target");
-  assert_null(alibi_protocol_name(3));
+  assert_string_equal(alibi_protocol_name(ALIBI_STREAMING), "streaming");
+  assert_null(alibi_protocol_name(4));
   assert_null(alibi_protocol_name(-1));
 }
 
