@@ -9,7 +9,8 @@
  *                      S; the last ends at x[N-2] and still reads W.  Every token but the first is scored once,
  *                      N-1 in all.  S = W is nonoverlapping(W), last window and all.
  *   fixed-target(W)    The same targets at every W of a sweep: each probe has exactly W inputs and scores its
- *                      last T outputs, T = min(200, smallest W of the sweep / 4), at least 1.
+ *                      last T outputs, T = min(200, smallest W of the sweep / 4), at least 1.  Refused where the
+ *                      text has no room for the longest W.
  *   streaming(W, S)    The first piece is the first window; each later one reads S tokens (the last one what is
  *                      left) behind a cache that is carried on: it sees the cache's last W - S tokens and itself,
  *                      at positions that go on to the end of the text, which is the length that the position
@@ -20,11 +21,12 @@
  * inputs and is never scored.  A text of several documents is evaluated document by document: no window holds
  * tokens of two, and the first token of none is scored.
  *
- * A window that the text cannot fill, N <= W, is refused: its figure would be that of a shorter one.
+ * Where N <= W the protocols but fixed-target agree: one window of N-1 inputs.  That it was shorter than asked for
+ * is in the result (longest_window).
  *
  * Means are over tokens; standard errors over blocks: runs of at least 1000 tokens of a document, or a document
- * that is shorter than two of these.  Results are the same, to the bit,
- * for any number of threads and any number of windows per batch. */
+ * that is shorter than two of these.  Results are the same, to the bit, for any number of threads and any number of
+ * windows per batch. */
 /* clang-format on */
 #ifndef ALIBI_EVALUATE_H
 #define ALIBI_EVALUATE_H
@@ -49,9 +51,9 @@ typedef struct alibi_evaluate_options {
   int64_t window;   /* W, at least 2 */
   int64_t stride;   /* sliding and streaming: S, at most W; 0: W / 4 (at least 1) */
   int64_t shortest; /* smallest W of the sweep; 0: W */
-  int64_t longest; /* largest W of the sweep that the text can fill; 0: W.  All W of a sweep are scored on the same
-                      text: see max_targets; fixed-target leaves room for it; of several documents only those
-                      are read that have room for it */
+  int64_t longest; /* largest W of the sweep (of fixed-target: that the text can fill); 0: W.  All W of a sweep are
+                      scored on the same text: see max_targets; fixed-target leaves room for it, and of several
+                      documents reads those that have it */
   int64_t max_targets; /* 0: all of the text.  Else fixed-target spreads max_targets / T probes (at least one) over
                           the text, and the others read the first M + 1 tokens, M the larger of max_targets and
                           longest (of several documents: the first ones, to M targets or a few more) */
@@ -84,8 +86,10 @@ typedef struct alibi_evaluate_result {
   int64_t early_tokens;      /* scored ones that had fewer than `early` inputs, themselves among them, to read */
   double early_nll, late_nll; /* means of these and of the others; NaN where there are none */
   double late_standard_error; /* of late_nll; NaN with fewer than two blocks */
-  int64_t documents;         /* that are read */
-  int64_t documents_left_out; /* because they have no room for the longest window, or max_targets came before */
+  int64_t longest_window;     /* inputs of the longest window that was read: below W where the text is shorter */
+  int64_t documents;          /* that are scored */
+  int64_t documents_left_out; /* of fewer than two tokens, in fixed-target without room for the longest window, or
+                                 beyond max_targets */
 } alibi_evaluate_result;
 
 ALIBI_API void alibi_evaluate_options_init(alibi_evaluate_options *options);
@@ -115,8 +119,8 @@ ALIBI_API alibi_status alibi_evaluation_new(alibi_model *model, const uint32_t *
 ALIBI_API void alibi_evaluation_free(alibi_evaluation *evaluation);
 
 /* *row: 0, 1, ...  ALIBI_INVALID where it cannot be done, with the reason: nothing is added, the others go on.
- * Documents without room for the longest window of the sweep are left out, and counted in the result; with none
- * left it is an error. */
+ * Documents of which nothing can be scored are left out, and counted in the result; with none left it is an
+ * error. */
 ALIBI_API alibi_status alibi_evaluation_add(alibi_evaluation *evaluation, const alibi_evaluate_options *options,
                                             size_t *row, alibi_error *error);
 

@@ -164,7 +164,7 @@ status alibi_evaluation_add(alibi_evaluation *e, const alibi_evaluate_options *o
   if (r.options.extend)
     TRY(model_config_read_extension(&e->model->config, "extend", r.options.extend, &r.extension, error));
   r.options.extend = NULL;
-  TRY(protocol_plan(&r.options, e->documents, e->document_count, &r.plan, &r.documents, error));
+  TRY(protocol_plan(&r.options, e->documents, e->document_count, &r.plan, error));
   set_early(e->model, &r.options);
   TRY(check_positions(e->model, &r, error));
   TRY(index_targets(e, &r, error));

@@ -14,7 +14,6 @@ typedef struct evaluation_row {
   plan plan;
   size_t *first_target; /* [plan.count + 1] of each window */
   size_t *ends;         /* [documents] targets up to the end of each document */
-  size_t documents;     /* that are read */
   bool entered;         /* in a part */
   float *losses;        /* [plan.targets]; NULL: not run */
   size_t own_inputs;    /* of the windows that no row before it reads */

@@ -101,6 +101,24 @@ static void describe(const evaluation_row *row, mean_estimate nll, int64_t bytes
   };
 }
 
+static int64_t longest_window(const evaluation_row *row, const target_range *range)
+{
+  size_t longest = 0;
+  for (size_t w = evaluation_window(row, range->from); w < row->plan.count && row->first_target[w] < range->to;
+       w++)
+    if (row->plan.windows[w].inputs > longest) longest = row->plan.windows[w].inputs;
+  return (int64_t)longest;
+}
+
+static int64_t scored_documents(const evaluation_row *row, const target_range *range)
+{
+  int64_t count = 0;
+  size_t end = range->from;
+  for (size_t i = 0; i < range->documents; end = row->ends[range->first_document + i++])
+    count += row->ends[range->first_document + i] > end;
+  return count;
+}
+
 status alibi_evaluation_result(const alibi_evaluation *e, size_t row, int64_t document,
                                const uint32_t *token_bytes, alibi_evaluate_result *out, alibi_error *error)
 {
@@ -127,9 +145,10 @@ status alibi_evaluation_result(const alibi_evaluation *e, size_t row, int64_t do
   out->early_nll = early.mean;
   out->late_nll = late.mean;
   out->late_standard_error = late.standard_error;
-  out->documents = document == -1 ? (int64_t)r->documents : 1;
+  out->longest_window = longest_window(r, &range);
+  out->documents = scored_documents(r, &range);
+  out->documents_left_out = (int64_t)range.documents - out->documents;
   if (document == -1) {
-    out->documents_left_out = (int64_t)(e->document_count - r->documents);
     out->seconds = r->seconds;
     out->input_tokens = (int64_t)r->own_inputs;
   }

@@ -118,8 +118,7 @@ static status make_fixed_target(alibi_evaluate_options *o, const plan_text *docu
   return plan_fixed_target(documents, count, shape_of(o), sweep, p, error);
 }
 
-/* make: fills in the options that are 0 and makes the plan of documents that all have room for the longest window.
- */
+/* make: fills in the options that are 0 and makes the plan of documents that have the tokens needed. */
 static const struct protocol {
   const char *name;
   status (*make)(alibi_evaluate_options *o, const plan_text *documents, size_t count, plan *p, alibi_error *error);
@@ -133,45 +132,35 @@ const char *alibi_protocol_name(int protocol)
   return protocol >= 0 && protocol < ALIBI_PROTOCOL_COUNT ? protocols[protocol].name : NULL;
 }
 
-/* A window that the text cannot fill would show the perplexity of a shorter one. */
-static status check_filled(int64_t needed, const plan_text *documents, size_t count, alibi_error *error)
+/* Tokens that a document must have: one to read and one to score; in fixed-target what fills the window. */
+static size_t tokens_needed(const alibi_evaluate_options *o, int64_t window)
+{
+  if (o->protocol != ALIBI_FIXED_TARGET) return 2;
+  return (size_t)window + (o->beginning >= 0 ? 0 : 1);
+}
+
+static status check_room(size_t needed, const plan_text *documents, size_t count, alibi_error *error)
 {
   size_t most = 0;
   for (size_t i = 0; i < count; i++)
     if (documents[i].tokens > most) most = documents[i].tokens;
-  if (most >= (size_t)needed) return ALIBI_OK;
+  if (most >= needed) return ALIBI_OK;
   if (count == 1)
-    return fail(error, ALIBI_INVALID, "not measured: the text has %zu tokens, %lld are needed", most,
-                (long long)needed);
-  return fail(error, ALIBI_INVALID,
-              "not measured: the longest of the %zu documents has %zu tokens, %lld are needed", count, most,
-              (long long)needed);
+    return fail(error, ALIBI_INVALID, "not measured: the text has %zu tokens, %zu are needed", most, needed);
+  return fail(error, ALIBI_INVALID, "not measured: the longest of %zu documents has %zu tokens, %zu are needed",
+              count, most, needed);
 }
 
-/* The tokens that a window of a sweep needs of a document. */
-static int64_t tokens_needed(const alibi_evaluate_options *o, int64_t window)
-{
-  return window + (o->beginning >= 0 ? 0 : 1);
-}
-
-/* For nonoverlapping and sliding of one text: it is read as far as it goes where only a longer window of the sweep
- * cannot be filled. */
-static int64_t longest_needed(const alibi_evaluate_options *o, size_t count)
-{
-  bool whole = count > 1 || o->protocol == ALIBI_FIXED_TARGET;
-  return tokens_needed(o, whole ? o->longest : o->window);
-}
-
-status protocol_plan(alibi_evaluate_options *o, const plan_text *documents, size_t count, plan *p, size_t *read,
+status protocol_plan(alibi_evaluate_options *o, const plan_text *documents, size_t count, plan *p,
                      alibi_error *error)
 {
-  plan_text *filled = NULL;
+  plan_text *texts = NULL;
+  size_t read = 0;
   status result;
   *p = (plan){0};
-  *read = 0;
   if (o->shortest == 0) o->shortest = o->window;
   if (o->longest == 0) o->longest = o->window;
-  TRY(check_filled(tokens_needed(o, o->window), documents, count, error));
+  TRY(check_room(tokens_needed(o, o->window), documents, count, error));
   if (o->window < o->shortest || o->window > o->longest)
     RAISE(error, ALIBI_INVALID,
           "window: expected one from the shortest of the sweep, %lld, to the longest, %lld, found %lld",
@@ -179,14 +168,14 @@ status protocol_plan(alibi_evaluate_options *o, const plan_text *documents, size
   if (o->shortest < LEAST_WINDOW)
     RAISE(error, ALIBI_INVALID, "shortest: expected at least %d, found %lld", LEAST_WINDOW,
           (long long)o->shortest);
-  int64_t needed = longest_needed(o, count);
-  TRY(check_filled(needed, documents, count, error));
-  TRY(memory_new(&filled, count, sizeof *filled, "the list of documents", error));
+  size_t needed = tokens_needed(o, o->longest); /* probes are the same at every window of the sweep */
+  TRY(check_room(needed, documents, count, error));
+  TRY(memory_new(&texts, count, sizeof *texts, "the list of documents", error));
   for (size_t i = 0; i < count; i++)
-    if (documents[i].tokens >= (size_t)needed) filled[(*read)++] = documents[i];
-  TRY(protocols[o->protocol].make(o, filled, *read, p, error));
+    if (documents[i].tokens >= needed) texts[read++] = documents[i];
+  TRY(protocols[o->protocol].make(o, texts, read, p, error));
 done:
-  memory_free(filled);
+  memory_free(texts);
   if (result != ALIBI_OK) plan_free(p);
   return result;
 }
@@ -196,10 +185,9 @@ evaluate_cost evaluate_cost_of(const alibi_evaluate_options *options, size_t cou
   alibi_evaluate_options o = *options;
   plan_text text = {0, count};
   plan p = {0};
-  size_t read;
   evaluate_cost cost = {0};
   if (o.protocol >= 0 && o.protocol < ALIBI_PROTOCOL_COUNT && o.window >= LEAST_WINDOW && count >= 2 &&
-      protocol_plan(&o, &text, 1, &p, &read, NULL) == ALIBI_OK)
+      protocol_plan(&o, &text, 1, &p, NULL) == ALIBI_OK)
     cost = (evaluate_cost){.inputs = (int64_t)p.inputs, .targets = (int64_t)p.targets};
   plan_free(&p);
   return cost;

@@ -8,9 +8,10 @@
 /* The given options (base/settings.h) into own, with every number in its range. */
 status protocol_options(const alibi_evaluate_options *given, alibi_evaluate_options *own, alibi_error *error);
 
-/* Sets the options that are 0 to what they stand for and makes the plan, of the documents that the longest window
- * of the sweep has room in: *read of them.  ALIBI_INVALID where none has, or options do not go together. */
-status protocol_plan(alibi_evaluate_options *o, const plan_text *documents, size_t count, plan *p, size_t *read,
+/* Sets the options that are 0 to what they stand for and makes the plan, of the documents that have two tokens, in
+ * fixed-target room for the longest window of the sweep.  ALIBI_INVALID where none has, or options do
+ * not go together. */
+status protocol_plan(alibi_evaluate_options *o, const plan_text *documents, size_t count, plan *p,
                      alibi_error *error);
 
 #endif
