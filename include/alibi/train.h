@@ -28,7 +28,9 @@ typedef enum alibi_order {
   ALIBI_ORDER_EPOCHS = 0, /* the text is cut into sequences, which are taken in a random order, all of them before
                              any comes again; each epoch has another cut and order */
   ALIBI_ORDER_RANDOM,     /* any place of the text, each time anew */
-  ALIBI_ORDER_ONE_BATCH   /* always those of the first step: a model that learns has to come to a loss near 0 */
+  ALIBI_ORDER_ONE_BATCH,  /* always those of the first step: a model that learns has to come to a loss near 0 */
+  ALIBI_ORDER_DOCUMENTS   /* each begins where a document does, and goes on into the next one where that one is
+                             shorter; all documents in a random order before any begins another sequence */
 } alibi_order;
 
 /* A sequence that holds the end of one document and the beginning of another. */

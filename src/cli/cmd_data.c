@@ -1,6 +1,6 @@
-/* alibi data: texts to shards of token ids, what lies in such a folder or file, and whether it is undamaged.  The
- * first operand says which; an option that has no meaning there is refused, so that a slip does not pass for a
- * setting. */
+/* alibi data: texts to shards of token ids, what lies in such a folder or file, and whether it is undamaged; and sets
+ * of ids that are no text (data_synthetic.c).  The first operand says which; an option that has no meaning there is
+ * refused, so that a slip does not pass for a setting. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +8,14 @@
 
 #include "base/system.h"
 #include "cli/command.h"
+#include "cli/data_synthetic.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "file/json.h"
 #include "train/data_build.h"
 #include "train/token_source.h"
+
+enum { LEAST_VOCABULARY = 256 }; /* of a BPE: all bytes */
 
 typedef struct data_options {
   int64_t vocabulary, shard_tokens;
@@ -28,10 +31,10 @@ static const field data_fields[] = {
     {.name = "vocabulary",
      .kind = FIELD_INTEGER,
      .offset = offsetof(data_options, vocabulary),
-     .minimum = 256,
+     .minimum = 4,
      .maximum = 1000000,
      .initial = 8192,
-     .help = "build: tokens of the BPE that is trained on the texts"},
+     .help = "build: tokens of the BPE that is trained on the texts, at least 256; synthetic: ids, without it 256"},
     {.name = "sample_mb",
      .kind = FIELD_REAL,
      .offset = offsetof(data_options, sample_mb),
@@ -81,12 +84,13 @@ static const char *out, *tokenizer_path, *valid;
 static void data_add_options(command_line *line)
 {
   out = tokenizer_path = valid = NULL;
-  command_add_text(line, "out", "DIR", &out, "build: where the shards go");
+  command_add_text(line, "out", "DIR", &out, "build, synthetic: where the shards go");
   command_add_text(line, "tokenizer", "FILE", &tokenizer_path,
                    "build: a tokenizer.json, or bytes; without it a BPE is trained on the texts");
   command_add_text(line, "valid", "LIST", &valid,
                    "build: files and folders, between commas, that are only tested on");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(data_fields), &options, "");
+  data_synthetic_add_options(line);
 }
 
 /* ---- build ---- */
@@ -148,6 +152,9 @@ static status build(const command_line *line, alibi_error *error)
     RAISE(
         error, ALIBI_INVALID,
         "--vocabulary and --sample-mb are for a tokenizer that is trained, and --tokenizer names a finished one");
+  if (options.vocabulary < LEAST_VOCABULARY)
+    RAISE(error, ALIBI_INVALID, "--vocabulary: expected an integer from %d to 1000000, found %" PRId64, LEAST_VOCABULARY,
+          options.vocabulary);
   if (valid && command_line_given(line, &options, "held_out"))
     RAISE(error, ALIBI_INVALID, "--held-out and --valid: expected one of them");
   data_build_request request = {.texts = line->operands + 1,
@@ -187,10 +194,11 @@ static void print_folder(const char *folder, const data_catalogue *c)
     const data_shards *shards = &c->splits[s];
     data_shard sum = data_catalogue_sum(c, (data_split)s);
     if (shards->count == 0) continue;
-    printf("%-6s %" PRIu64 " tokens, %" PRIu64 " document%s, %" PRIu64
-           " bytes of text (%.2f a token), %zu shard%s\n",
-           data_split_names[s], sum.tokens, sum.documents, plural(sum.documents), sum.bytes,
-           (double)sum.bytes / (double)sum.tokens, shards->count, plural(shards->count));
+    printf("%-6s %" PRIu64 " tokens, %" PRIu64 " document%s", data_split_names[s], sum.tokens, sum.documents,
+           plural(sum.documents));
+    if (c->tokenizer)
+      printf(", %" PRIu64 " bytes of text (%.2f a token)", sum.bytes, (double)sum.bytes / (double)sum.tokens);
+    printf(", %zu shard%s\n", shards->count, plural(shards->count));
     for (size_t i = 0; shards->count > 1 && i < shards->count; i++)
       printf("  %s  %" PRIu64 " tokens, %" PRIu64 " document%s\n", shards->shards[i].file,
              shards->shards[i].tokens, shards->shards[i].documents, plural(shards->shards[i].documents));
@@ -298,6 +306,11 @@ static status data_run(command_line *line, alibi_error *error)
   static const char *const of_show[] = {"json", "threads", "quiet", NULL}, *const of_check[] = {"threads", "quiet",
                                                                                                 NULL};
   const char *verb = line->operand_count > 0 ? line->operands[0] : "nothing";
+  if (strcmp(verb, "synthetic") == 0)
+    return data_synthetic(line, out, command_line_given(line, &options, "vocabulary") ? options.vocabulary : 0, error);
+  const char *synthetic = data_synthetic_given(line);
+  if (synthetic)
+    return fail(error, ALIBI_INVALID, "%s belongs to data synthetic, not to data %s", synthetic, verb);
   if (strcmp(verb, "build") == 0) {
     if (command_line_given(line, &options, "json"))
       return fail(error, ALIBI_INVALID, "--json belongs to data show, not to data build");
@@ -305,7 +318,7 @@ static status data_run(command_line *line, alibi_error *error)
   }
   bool shows = strcmp(verb, "show") == 0;
   if (!shows && strcmp(verb, "check") != 0)
-    return fail(error, ALIBI_INVALID, "data: expected build, show or check, found %s", verb);
+    return fail(error, ALIBI_INVALID, "data: expected build, synthetic, show or check, found %s", verb);
   const char *other = command_line_given_other(line, shows ? of_show : of_check);
   if (other)
     return fail(error, ALIBI_INVALID, "%s belongs to data %s, not to data %s", other,
@@ -319,7 +332,7 @@ static status data_run(command_line *line, alibi_error *error)
 const command command_data = {
     .name = "data",
     .summary = "Turn texts into shards of token ids, which train maps instead of reading texts.",
-    .operands = "build TEXT|DIR... | show DIR|FILE | check DIR|FILE",
+    .operands = "build TEXT|DIR... | synthetic TASK | show DIR|FILE | check DIR|FILE",
     .details = "build: files and folders to shards in --out. A plain text is one document; a file of JSON lines "
                "(.jsonl, .jsonlines, "
                ".json-lines, .ndjson) has one in each line. Both may be packed with gzip or zstd. A folder is "
@@ -327,6 +340,9 @@ const command command_data = {
                "its names; it gives the files that end in .txt, .text, .md or like JSON lines, with .gz or .zst "
                "behind or not. A build "
                "that was stopped goes on when it is asked for again.\n"
+               "synthetic: sequences of ids that are no text, for a task that a small model can learn, such as recall: "
+               "alibi train DIR "
+               "--order documents --train-length N, with the --length N of here, then alibi task.\n"
                "show: what is in a folder that was built, or in a file: a shard, a token file of llm.c, or "
                "nanogpt:FILE.\n"
                "check: reads all of it and compares the fingerprints.\n"

@@ -17,10 +17,13 @@ static status check_source(const token_source *source, const alibi_train_options
     return fail(error, ALIBI_INVALID,
                 "%s: expected at least %zu tokens (the training length and one more), found %zu", source->name,
                 length + 1, source->count);
-  if (options->documents == ALIBI_DOCUMENTS_APART && !token_source_has_documents(source))
+  if (token_source_has_documents(source)) return ALIBI_OK;
+  const char *why = options->documents == ALIBI_DOCUMENTS_APART ? "they are to be kept apart"
+                    : options->order == ALIBI_ORDER_DOCUMENTS   ? "sequences are to begin there"
+                                                                : NULL;
+  if (why)
     return fail(error, ALIBI_INVALID,
-                "%s: expected to know where documents begin, since they are to be kept apart, found no such list",
-                source->name);
+                "%s: expected to know where documents begin, since %s, found no such list", source->name, why);
   return ALIBI_OK;
 }
 
@@ -105,12 +108,30 @@ static size_t window_count(size_t tokens, size_t length)
   return windows > 0 ? windows : 1;
 }
 
+/* Documents that begin so early that a sequence and the token after it follow. */
+static size_t whole_documents(const token_source *source, size_t length)
+{
+  size_t low = 0, high = source->document_count; /* document `low` is one, `high` is none */
+  while (high - low > 1) {
+    size_t middle = low + (high - low) / 2;
+    if (source->count - token_source_document(source, middle) > length) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
 /* Where the sequence begins. */
 static size_t place(const batches *b, size_t phase, size_t source, size_t length, uint64_t sequence)
 {
   size_t count = b->sources[source].count;
   if (b->order == ALIBI_ORDER_RANDOM)
     return random_below(b->seed, stream_of(STREAM_SAMPLES, phase, source), sequence, count - length);
+  if (b->order == ALIBI_ORDER_DOCUMENTS) {
+    size_t documents = whole_documents(&b->sources[source], length);
+    return token_source_document(&b->sources[source],
+                                 (size_t)permute(b->seed, stream_of(STREAM_ORDER, phase, source),
+                                                 sequence / documents, sequence % documents, documents));
+  }
   size_t windows = window_count(count, length);
   uint64_t epoch = sequence / windows;
   size_t cut = random_below(b->seed, stream_of(STREAM_CUTS, phase, source), epoch, count - windows * length);

@@ -21,7 +21,8 @@ typedef struct batches {
 } batches;
 
 /* shares: how often each source is read, in any unit, above 0; NULL: as often as it has tokens.  ALIBI_INVALID
- * where a source has fewer than `length` + 1 tokens, or no documents where these are to be apart. */
+ * where a source has fewer than `length` + 1 tokens, or no documents where these are to be apart or begin the
+ * sequences. */
 status batches_init(batches *b, const token_source *sources, const double *shares, size_t count,
                     const alibi_train_options *options, size_t length, alibi_error *error);
 

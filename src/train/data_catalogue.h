@@ -37,7 +37,7 @@ typedef struct data_shards {
 typedef struct data_catalogue {
   char tokenizer_kind[16];
   uint32_t vocabulary;
-  uint64_t tokenizer; /* fingerprint */
+  uint64_t tokenizer; /* fingerprint; 0: none, the ids are no text (train/synthetic.h) */
   data_shards splits[SPLIT_COUNT];
   uint64_t left_out_empty, left_out_bad; /* in all of the texts */
   json_node *root;                       /* as read: "options" and "sources" are in it */

@@ -62,6 +62,14 @@ size_t token_source_next_document(const token_source *s, size_t from)
   return high < part->document_count ? s->starts[p] + (size_t)part->documents[high] : s->starts[p + 1];
 }
 
+size_t token_source_document(const token_source *s, size_t index)
+{
+  size_t p = 0;
+  assert(index < s->document_count);
+  while (index >= s->parts[p].document_count) index -= s->parts[p++].document_count;
+  return s->starts[p] + (size_t)s->parts[p].documents[index];
+}
+
 /* Fills starts and the counts from the parts. */
 static status index_parts(token_source *s, alibi_error *error)
 {
@@ -226,8 +234,8 @@ static status open_folder(const char *path, data_split split, token_source *s, a
   s->vocabulary = c.vocabulary;
   s->tokenizer = c.tokenizer;
   s->fingerprint = fingerprint_value(all);
-  s->tokenizer_path = path_join(path, DATA_TOKENIZER);
-  if (!s->tokenizer_path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
+  s->tokenizer_path = c.tokenizer ? path_join(path, DATA_TOKENIZER) : NULL; /* ids that are no text have none */
+  if (c.tokenizer && !s->tokenizer_path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
 done:
   fingerprint_free(all);
   data_catalogue_free(&c);

@@ -61,6 +61,9 @@ bool token_source_has_documents(const token_source *source);
 /* The first start of a document that is > from; count where there is none, or none is known. */
 size_t token_source_next_document(const token_source *source, size_t from);
 
+/* Where document `index` < document_count starts. */
+size_t token_source_document(const token_source *source, size_t index);
+
 /* ALIBI_BAD_INPUT where the ids are none of a vocabulary of this size, or another tokenizer made them (tokenizer:
  * its fingerprint, 0 where it is not known). */
 status token_source_check(const token_source *source, uint32_t vocabulary, uint64_t tokenizer, alibi_error *error);

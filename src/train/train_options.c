@@ -12,7 +12,7 @@ enum { STEPS_MOST = 1000000000 };
 
 static const char *const schedule_names[] = {"cosine",       "constant", "linear", "warmup-stable-decay",
                                              "inverse-sqrt", NULL};
-static const char *const order_names[] = {"epochs", "random", "one-batch", NULL};
+static const char *const order_names[] = {"epochs", "random", "one-batch", "documents", NULL};
 static const char *const documents_names[] = {"joined", "apart", NULL};
 
 static const field fields[] = {
@@ -39,7 +39,8 @@ static const field fields[] = {
      "rate, after the embedding and on what is added to the residual stream"},
     {"z_loss", FIELD_REAL, AT(z_loss), 0, 1, 0, NULL, NULL, "factor of the squared log of the softmax's sum"},
     {"order", FIELD_CHOICE, AT(order), 0, 0, ALIBI_ORDER_EPOCHS, order_names, NULL,
-     "of the sequences: all of the text in a random order, then anew; random places; always the first batch"},
+     "of the sequences: all of the text in a random order, then anew; random places; always the first batch; the "
+     "beginnings of documents"},
     {"documents", FIELD_CHOICE, AT(documents), 0, 0, ALIBI_DOCUMENTS_JOINED, documents_names, NULL,
      "in one sequence: read as one text, or not seen by each other"},
     {"length_schedule", FIELD_TEXT, AT(length_schedule), 0, 0, 0, NULL, "",

@@ -1,0 +1,180 @@
+/* LongPPL (Fang et al. 2024): perplexity over the key tokens alone, those that a long context makes likely and a short
+ * one does not.  An evaluator says which they are: another model with the same tokenizer, or the model itself.
+ *
+ * Windows of `length` inputs, spread over the text, score their outputs from `short` on.  For the short contexts the
+ * same tokens are scored by windows of short inputs that advance by `step`, so that each has from short to
+ * short + step - 1 inputs. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "evaluate/engine.h"
+#include "evaluate/task.h"
+
+typedef struct longppl_options {
+  int64_t short_context, step;
+  double gain, likely;
+} longppl_options;
+
+static const field fields[] = {
+    {.name = "short",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(longppl_options, short_context),
+     .maximum = 1 << 30,
+     .help = "inputs of the short context; 0: a quarter of the length, at most 4096"},
+    {.name = "step",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(longppl_options, step),
+     .maximum = 1 << 30,
+     .help = "by which windows of the short context advance; 0: a quarter of it"},
+    {.name = "gain",
+     .kind = FIELD_REAL,
+     .offset = offsetof(longppl_options, gain),
+     .minimum = -1000,
+     .maximum = 1000,
+     .initial = 2,
+     .help = "nats that the long context must save a key token, more than"},
+    {.name = "likely",
+     .kind = FIELD_REAL,
+     .offset = offsetof(longppl_options, likely),
+     .minimum = 0,
+     .maximum = 1000,
+     .initial = 2,
+     .help = "nats that a key token may cost in the long context, less than"},
+};
+
+static const char *const measures[] = {"longppl", "perplexity", "key_share", "key_tokens", "tokens", NULL};
+
+typedef struct longppl {
+  size_t length, brief, step, windows, scored; /* scored: outputs of one window */
+  plan full, brief_ones;                       /* over the material's text */
+  float *long_losses, *short_losses, *losses;  /* [windows * scored] */
+} longppl;
+
+static status plan_windows(const task_material *m, int64_t trials, longppl *l, alibi_error *error)
+{
+  size_t room = (m->text_count - 1) / l->length, whole, rest;
+  status result = ALIBI_OK;
+  l->windows = room < (size_t)trials ? room : (size_t)trials;
+  whole = room / l->windows;
+  rest = room % l->windows;
+  for (size_t w = 0; w < l->windows; w++) {
+    size_t start = (w * whole + w * rest / l->windows) * l->length;
+    TRY(plan_add(&l->full,
+                 (plan_window){.start = start, .inputs = l->length, .first = l->brief, .count = l->scored}, error));
+    for (size_t i = l->brief; i < l->length; i += l->step) {
+      size_t n = l->length - i < l->step ? l->length - i : l->step;
+      TRY(plan_add(&l->brief_ones,
+                   (plan_window){.start = start + i + 1 - l->brief,
+                                 .inputs = l->brief + n - 1,
+                                 .first = l->brief - 1,
+                                 .count = n},
+                   error));
+    }
+  }
+done:
+  return result;
+}
+
+static status run_plan(alibi_model *model, const task_material *m, const task_settings *s, const plan *p, size_t length,
+                       float *losses, task_row *row, alibi_error *error)
+{
+  double seconds;
+  engine_options o = {.length = length,
+                      .batch_tokens = task_batch_tokens(model, s)};
+  if (s->extension && model != m->evaluator) {
+    o.extension = s->extension->extension;
+    o.extension_options = s->extension->options.bytes;
+  }
+  status result = engine_run(model, m->text, p, &o, losses, &seconds, error);
+  if (result != ALIBI_OK) return result;
+  row->inputs += (int64_t)p->inputs;
+  row->seconds += seconds;
+  return ALIBI_OK;
+}
+
+/* Mean over chosen tokens and its error; windows are the blocks: the error of a ratio of sums. */
+static task_measure mean_of(const longppl *l, const float *losses, const unsigned char *chosen)
+{
+  double sum = 0, count = 0, squares = 0, blocks = (double)l->windows;
+  for (size_t i = 0; i < l->windows * l->scored; i++)
+    if (!chosen || chosen[i]) sum += losses[i], count++;
+  double mean = count > 0 ? sum / count : NAN;
+  for (size_t w = 0; w < l->windows; w++) {
+    double off = 0;
+    for (size_t i = w * l->scored; i < (w + 1) * l->scored; i++)
+      if (!chosen || chosen[i]) off += losses[i] - mean;
+    squares += off * off;
+  }
+  return (task_measure){mean, blocks > 1 && count > 0 ? sqrt(squares * blocks / (blocks - 1)) / count : NAN};
+}
+
+static task_measure perplexity_of(task_measure nll)
+{
+  double value = exp(nll.value);
+  return (task_measure){value, value * nll.standard_error};
+}
+
+static status measure(const longppl *l, const longppl_options *o, task_row *row, alibi_error *error)
+{
+  unsigned char *key = NULL;
+  size_t tokens = l->windows * l->scored, keys = 0;
+  status result = memory_new(&key, tokens, 1, "the key tokens", error);
+  if (result != ALIBI_OK) return result;
+  for (size_t i = 0; i < tokens; i++) {
+    key[i] = l->short_losses[i] - l->long_losses[i] > o->gain && l->long_losses[i] < o->likely;
+    keys += key[i];
+  }
+  row->measures[0] = perplexity_of(mean_of(l, l->losses, key));
+  row->measures[1] = perplexity_of(mean_of(l, l->losses, NULL));
+  row->measures[2] = (task_measure){(double)keys / (double)tokens, NAN};
+  row->measures[3] = (task_measure){(double)keys, NAN};
+  row->measures[4] = (task_measure){(double)tokens, NAN};
+  memory_free(key);
+  return ALIBI_OK;
+}
+
+static status run(alibi_model *model, const task_material *m, const task_settings *s, task_row *row, alibi_error *error)
+{
+  const longppl_options *o = s->options;
+  alibi_model *evaluator = m->evaluator ? m->evaluator : model;
+  longppl l = {.length = (size_t)row->length, .brief = (size_t)o->short_context, .step = (size_t)o->step};
+  status result = ALIBI_OK;
+  if (l.brief == 0) l.brief = l.length / 4 < 4096 ? l.length / 4 : 4096;
+  if (l.brief == 0 || l.brief >= l.length)
+    RAISE(error, ALIBI_INVALID, "not possible: a short context of %zu tokens is none beside a length of %zu", l.brief,
+          l.length);
+  if (l.step == 0) l.step = l.brief < 4 ? 1 : l.brief / 4;
+  l.scored = l.length - l.brief;
+  if (m->text_count < l.length + 1)
+    RAISE(error, ALIBI_INVALID, "not possible: the text has %zu tokens, %zu are needed", m->text_count, l.length + 1);
+  TRY(plan_windows(m, s->trials, &l, error));
+  size_t tokens = l.windows * l.scored;
+  TRY(memory_new(&l.long_losses, tokens, sizeof *l.losses, "the losses", error));
+  TRY(memory_new(&l.short_losses, tokens, sizeof *l.losses, "the losses", error));
+  TRY(memory_new(&l.losses, tokens, sizeof *l.losses, "the losses", error));
+  TRY(run_plan(model, m, s, &l.full, l.length, l.losses, row, error));
+  if (evaluator != model) TRY(run_plan(evaluator, m, s, &l.full, l.length, l.long_losses, row, error));
+  else memcpy(l.long_losses, l.losses, tokens * sizeof *l.losses);
+  TRY(run_plan(evaluator, m, s, &l.brief_ones, l.brief_ones.longest, l.short_losses, row, error));
+  TRY(measure(&l, o, row, error));
+done:
+  memory_free(l.long_losses);
+  memory_free(l.short_losses);
+  memory_free(l.losses);
+  plan_free(&l.full);
+  plan_free(&l.brief_ones);
+  return result;
+}
+
+const evaluation_task task_longppl = {
+    .name = "longppl",
+    .title = "LongPPL",
+    .about = "perplexity over the tokens that a long context makes likely and a short one does not",
+    .source = "Fang et al. 2024, arXiv 2410.23771",
+    .needs = TASK_NEEDS_TOKENIZER | TASK_NEEDS_TEXT | TASK_TAKES_EVALUATOR,
+    .fields = FIELD_TABLE(fields),
+    .options_size = sizeof(longppl_options),
+    .measures = measures,
+    .run = run,
+};
