@@ -371,15 +371,11 @@ static status after_batch(void *user, size_t windows, size_t targets, alibi_erro
 }
 
 /* What streams goes on from the last window that goes on from no other: keys and values are not kept. */
-static void step_back(run *r)
+static void step_back(evaluation_part *part)
 {
-  const plan *p = &r->part->plan;
-  losses_part *done = &r->part->done;
-  while (done->windows < p->count && p->windows[done->windows].position > 0) {
-    const plan_window *w = &p->windows[--done->windows];
-    done->targets -= w->count;
-    r->done -= (int64_t)w->inputs;
-  }
+  losses_part *done = &part->done;
+  while (done->windows < part->plan.count && part->plan.windows[done->windows].position > 0)
+    done->targets -= part->plan.windows[--done->windows].count;
 }
 
 static status run_part(run *r, alibi_error *error)
@@ -389,7 +385,6 @@ static status run_part(run *r, alibi_error *error)
   const evaluation_row *row = &e->rows[part->rows[0]];
   double seconds;
   size_t batch = 0;
-  step_back(r);
   for (size_t i = 0; i < part->row_count; i++) { /* the smallest that is asked for */
     size_t asked = (size_t)e->rows[part->rows[i]].options.batch_tokens;
     if (asked > 0 && (batch == 0 || asked < batch)) batch = asked;
@@ -415,6 +410,7 @@ static status run_parts(alibi_evaluation *e, run *r, alibi_error *error)
   bool packed = false;
   for (size_t i = 0; i < e->part_count; i++) {
     const plan *p = &e->parts[i].plan;
+    step_back(&e->parts[i]);
     r->total += (int64_t)p->inputs;
     windows += p->count - e->parts[i].done.windows;
     for (size_t w = 0; w < e->parts[i].done.windows; w++) r->done += (int64_t)p->windows[w].inputs;

@@ -15,8 +15,6 @@ enum { STRIDE_SHARE = 4, LEAST_WINDOW = 2 };
 #define AT(member) offsetof(alibi_evaluate_options, member)
 
 static const field fields[] = {
-    {"protocol", FIELD_INTEGER, AT(protocol), 0, ALIBI_PROTOCOL_COUNT - 1, ALIBI_SLIDING, NULL, NULL,
-     "alibi_protocol"},
     {"window", FIELD_INTEGER, AT(window), LEAST_WINDOW, 1 << 30, 0, NULL, NULL, "inputs of a window"},
     {"stride", FIELD_INTEGER, AT(stride), 0, 1 << 30, 0, NULL, NULL,
      "of sliding windows and pieces of streaming; 0: a quarter of the window"},
@@ -37,6 +35,7 @@ void alibi_evaluate_options_init(alibi_evaluate_options *options)
 {
   memset(options, 0, sizeof *options);
   options->size = sizeof *options;
+  options->protocol = ALIBI_SLIDING;
   field_init((field_table)FIELD_TABLE(fields), options);
 }
 
@@ -45,6 +44,9 @@ status protocol_options(const alibi_evaluate_options *given, alibi_evaluate_opti
   alibi_evaluate_options_init(own);
   status result = settings_take(given, own, sizeof *own, "alibi_evaluate_options", error);
   if (result != ALIBI_OK) return result;
+  if (!alibi_protocol_name(own->protocol))
+    return fail(error, ALIBI_INVALID, "evaluation options: protocol: expected a number from 0 to %d, found %d",
+                ALIBI_PROTOCOL_COUNT - 1, own->protocol);
   return field_check((field_table)FIELD_TABLE(fields), own, "evaluation options", error);
 }
 

@@ -57,9 +57,9 @@ static plan fixed_target(size_t n, size_t w, size_t shortest, size_t longest, si
 {
   plan p = {0};
   plan_text text_of = {0, n};
-  assert_int_equal(plan_fixed_target(&text_of, 1, shape_of(w, 0), (plan_sweep){shortest, longest, max_targets}, &p,
-                                     NULL),
-                   ALIBI_OK);
+  assert_int_equal(
+      plan_fixed_target(&text_of, 1, shape_of(w, 0), (plan_sweep){shortest, longest, max_targets}, &p, NULL),
+      ALIBI_OK);
   return p;
 }
 
@@ -315,9 +315,11 @@ static void test_uniform_model_has_perplexity_of_its_vocabulary(void **state)
   alibi_context_free(context);
 }
 
-/* Losses of a plan, each window in a pass of its own, without packed weights. */
-static void losses_one_by_one(alibi_model *model, const plan *p, size_t length, float *losses)
+/* Losses of a plan, and whether each target is what the model holds most likely: each window in a pass of its own,
+ * without packed weights. */
+static void losses_one_by_one(alibi_model *model, const plan *p, size_t length, float *losses, unsigned char *hits)
 {
+  float logits[VOCABULARY];
   size_t rows[64];
   for (size_t w = 0; w < p->count; w++) {
     const plan_window *window = &p->windows[w];
@@ -329,6 +331,13 @@ static void losses_one_by_one(alibi_model *model, const plan *p, size_t length, 
     for (size_t i = 0; i < window->count; i++) rows[i] = window->first + i;
     model_losses(pass, rows, text + plan_target(window, 0), window->count, losses);
     losses += window->count;
+    for (size_t i = 0; i < window->count; i++) {
+      uint32_t best = 0;
+      model_logits(pass, rows[i], logits);
+      for (uint32_t v = 1; v < VOCABULARY; v++)
+        if (logits[v] > logits[best]) best = v;
+      *hits++ = best == text[plan_target(window, i)];
+    }
     model_pass_free(pass);
   }
 }
@@ -349,13 +358,16 @@ static void test_engine_gives_the_bits_of_single_windows(void **state)
                  : kind == 2 ? fixed_target(N, W, 8, 32, 0)
                              : nonoverlapping(7, W);
         float expected[N], found[N];
-        losses_one_by_one(model, &p, W, expected);
+        unsigned char expected_hits[N], hits[N];
+        losses_one_by_one(model, &p, W, expected, expected_hits);
         for (size_t b = 0; b < 6; b++) {
-          engine_options o = {.length = W, .batch_tokens = batches[b]};
+          engine_options o = {.length = W, .batch_tokens = batches[b], .hits = b % 2 ? hits : NULL};
           double seconds;
           memset(found, 0, sizeof found);
+          memset(hits, 7, sizeof hits);
           assert_int_equal(engine_run(model, text, &p, &o, found, &seconds, NULL), ALIBI_OK);
           assert_memory_equal(found, expected, p.targets * sizeof *found);
+          if (o.hits) assert_memory_equal(hits, expected_hits, p.targets);
           assert_null(model->packed); /* a trainer would go on with old weights */
         }
         plan_free(&p);
@@ -363,6 +375,31 @@ static void test_engine_gives_the_bits_of_single_windows(void **state)
       alibi_model_free(model);
       alibi_context_free(context);
     }
+}
+
+/* Of equal logits the first is the most likely one. */
+static void test_a_hit_is_the_first_of_equal_logits(void **state)
+{
+  (void)state;
+  enum { N = 300 };
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "alibi");
+  memset(model->values, 0, model->list.floats * sizeof *model->values);
+  plan p = nonoverlapping(N, 16);
+  float losses[N];
+  unsigned char hits[N];
+  double seconds;
+  engine_options o = {.length = 16, .batch_tokens = 100, .hits = hits};
+  assert_int_equal(engine_run(model, text, &p, &o, losses, &seconds, NULL), ALIBI_OK);
+  size_t count = 0;
+  for (size_t i = 0; i < N - 1; i++) {
+    assert_int_equal(hits[i], text[i + 1] == 0);
+    count += hits[i];
+  }
+  assert_true(count > 0);
+  plan_free(&p);
+  alibi_model_free(model);
+  alibi_context_free(context);
 }
 
 static void test_packed_weights_of_others_stay(void **state)
@@ -541,6 +578,7 @@ int main(void)
       cmocka_unit_test(test_mean_and_blocks),
       cmocka_unit_test(test_uniform_model_has_perplexity_of_its_vocabulary),
       cmocka_unit_test(test_engine_gives_the_bits_of_single_windows),
+      cmocka_unit_test(test_a_hit_is_the_first_of_equal_logits),
       cmocka_unit_test(test_packed_weights_of_others_stay),
       cmocka_unit_test(test_same_bits_for_threads_and_batches),
       cmocka_unit_test(test_limits_of_targets),

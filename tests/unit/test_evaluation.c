@@ -1,0 +1,759 @@
+/* Many rows at once: what is shared against separate runs, documents, a beginning token, runs that are stopped and
+ * go on, and what is computed from losses against its definition. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "alibi/evaluate.h"
+#include "base/random.h"
+#include "model/model.h"
+#include <cmocka.h>
+
+#include "threads.h"
+#include "unit/scratch.h"
+
+enum { VOCABULARY = 37, TEXT = 3000 };
+
+static uint32_t text[TEXT];
+
+static void make_text(void)
+{
+  for (size_t i = 0; i < TEXT; i++) text[i] = (uint32_t)(random_bits(7, 1, i) % VOCABULARY);
+}
+
+static alibi_context *make_context(int threads)
+{
+  alibi_context_options options;
+  alibi_context *context;
+  alibi_context_options_init(&options);
+  options.threads = threads;
+  assert_int_equal(alibi_context_new(&options, &context, NULL), ALIBI_OK);
+  threads_share_all_work(context);
+  return context;
+}
+
+static alibi_model *make_model(alibi_context *context, const char *position, uint64_t seed)
+{
+  alibi_model_config config;
+  alibi_model *model;
+  alibi_model_config_init(&config);
+  config.vocabulary = VOCABULARY;
+  config.layers = 2;
+  config.width = 24;
+  config.heads = 2;
+  config.train_length = 16;
+  config.initial_deviation = 0.5;
+  assert_int_equal(alibi_model_config_set(&config, "position", position, NULL), ALIBI_OK);
+  assert_int_equal(alibi_model_new(context, &config, seed, &model, NULL), ALIBI_OK);
+  return model;
+}
+
+static alibi_evaluate_options with(int protocol, int64_t window, int64_t stride)
+{
+  alibi_evaluate_options o;
+  alibi_evaluate_options_init(&o);
+  o.protocol = protocol;
+  o.window = window;
+  o.stride = stride;
+  return o;
+}
+
+static alibi_evaluation *begin(alibi_model *model, size_t count, const size_t *documents, size_t document_count)
+{
+  alibi_error error = {0};
+  alibi_evaluation *e;
+  if (alibi_evaluation_new(model, text, count, documents, document_count, &e, &error) != ALIBI_OK)
+    fail_msg("%s", error.message);
+  return e;
+}
+
+static size_t add(alibi_evaluation *e, alibi_evaluate_options o)
+{
+  alibi_error error = {0};
+  size_t row;
+  if (alibi_evaluation_add(e, &o, &row, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  return row;
+}
+
+static void run(alibi_evaluation *e)
+{
+  alibi_error error = {0};
+  if (alibi_evaluation_run(e, NULL, NULL, NULL, &error) != ALIBI_OK) fail_msg("%s", error.message);
+}
+
+static alibi_evaluate_result result(const alibi_evaluation *e, size_t row, int64_t document)
+{
+  alibi_error error = {0};
+  alibi_evaluate_result r;
+  if (alibi_evaluation_result(e, row, document, NULL, &r, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  return r;
+}
+
+static alibi_target target(const alibi_evaluation *e, size_t row, int64_t i)
+{
+  alibi_error error = {0};
+  alibi_target t;
+  if (alibi_evaluation_target(e, row, i, &t, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  return t;
+}
+
+static void expect_same_losses(const alibi_evaluation *a, size_t row_a, const alibi_evaluation *b, size_t row_b)
+{
+  int64_t count = alibi_evaluation_target_count(a, row_a);
+  assert_int_equal(count, alibi_evaluation_target_count(b, row_b));
+  for (int64_t i = 0; i < count; i++) {
+    alibi_target s = target(a, row_a, i), t = target(b, row_b, i);
+    assert_int_equal(s.token, t.token);
+    assert_int_equal(s.context, t.context);
+    assert_true(s.nll == t.nll);
+  }
+}
+
+/* --- models that are known --- */
+
+static void test_oracle_has_perplexity_1(void **state)
+{
+  (void)state;
+  enum { CYCLE = 16 };
+  alibi_context *context = make_context(1);
+  alibi_model_config config;
+  alibi_model *model;
+  static uint32_t cycle[300];
+  static const size_t documents[] = {0, 100, 101, 103};
+  for (uint32_t i = 0; i < 300; i++) cycle[i] = i % CYCLE;
+  alibi_model_config_init(&config);
+  config.vocabulary = config.width = CYCLE;
+  config.layers = 1;
+  config.heads = 2;
+  config.train_length = 16;
+  config.tied = false;
+  assert_int_equal(alibi_model_new(context, &config, 3, &model, NULL), ALIBI_OK);
+  memset(model->values, 0, model->list.floats * sizeof *model->values);
+  for (size_t c = 0; c < CYCLE; c++) {
+    model->parameters.final_norm_gain[c] = 1;
+    model->parameters.embedding[c * CYCLE + c] = 1;
+    model->parameters.output_weight[(c + 1) % CYCLE * CYCLE + c] = 50;
+  }
+  for (int protocol = 0; protocol < ALIBI_PROTOCOL_COUNT; protocol++)
+    for (int64_t beginning = -1; beginning < 2; beginning++) {
+      alibi_evaluation *e;
+      alibi_evaluate_options o = with(protocol, 10, 3);
+      o.beginning = beginning;
+      assert_int_equal(alibi_evaluation_new(model, cycle, 300, documents, 4, &e, NULL), ALIBI_OK);
+      size_t row = add(e, o);
+      run(e);
+      alibi_evaluate_result r = result(e, row, -1);
+      assert_true(fabs(r.perplexity - 1) < 1e-6 && fabs(r.nll) < 1e-6);
+      if (protocol != ALIBI_FIXED_TARGET) assert_int_equal(r.tokens, 99 + 0 + 1 + 196);
+      alibi_evaluation_free(e);
+    }
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
+static void test_uniform_model_with_documents_and_a_beginning(void **state)
+{
+  (void)state;
+  static const size_t documents[] = {0, 1500, 1502, 2100};
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "alibi", 3);
+  memset(model->values, 0, model->list.floats * sizeof *model->values);
+  for (int protocol = 0; protocol < ALIBI_PROTOCOL_COUNT; protocol++) {
+    alibi_evaluation *e = begin(model, TEXT, documents, 4);
+    alibi_evaluate_options o = with(protocol, 20, 0);
+    o.beginning = 5;
+    size_t row = add(e, o);
+    run(e);
+    assert_true(fabs(result(e, row, -1).perplexity - VOCABULARY) < 1e-6 * VOCABULARY);
+    assert_true(fabs(result(e, row, 3).perplexity - VOCABULARY) < 1e-6 * VOCABULARY);
+    alibi_evaluation_free(e);
+  }
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
+/* --- rows together --- */
+
+static void test_rows_together_have_the_bits_of_rows_alone(void **state)
+{
+  (void)state;
+  static const size_t documents[] = {0, 150, 151, 200};
+  static const struct {
+    int protocol;
+    int64_t window, stride;
+  } kinds[] = {{ALIBI_SLIDING, 16, 4},      {ALIBI_NONOVERLAPPING, 16, 0}, {ALIBI_SLIDING, 16, 16},
+               {ALIBI_FIXED_TARGET, 16, 0}, {ALIBI_SLIDING, 16, 6},        {ALIBI_NONOVERLAPPING, 32, 0},
+               {ALIBI_STREAMING, 16, 4},    {ALIBI_SLIDING, 32, 8},        {ALIBI_FIXED_TARGET, 32, 0},
+               {ALIBI_STREAMING, 16, 16},   {ALIBI_SLIDING, 2, 1},         {ALIBI_SLIDING, 2000, 0},
+               {ALIBI_NONOVERLAPPING, 7, 0}};
+  enum { KINDS = sizeof kinds / sizeof kinds[0] };
+  static const char *const methods[] = {"alibi", "rope"};
+  for (int m = 0; m < 2; m++)
+    for (int cut = 0; cut < 2; cut++)
+      for (int threads = 1; threads <= 2; threads++) {
+        alibi_context *context = make_context(threads);
+        alibi_model *model = make_model(context, methods[m], 3);
+        const size_t *starts = cut ? documents : NULL;
+        alibi_evaluation *all = begin(model, 400, starts, 4);
+        for (size_t extended = 0; extended < 2; extended++)
+          for (size_t k = 0; k < KINDS; k++) {
+            alibi_evaluate_options o = with(kinds[k].protocol, kinds[k].window, kinds[k].stride);
+            o.extend = extended && m ? "ntk" : NULL;
+            o.shortest = o.window < 16 ? 0 : 16;
+            o.longest = o.window > 32 ? 0 : 32;
+            assert_int_equal(add(all, o), k + extended * KINDS);
+          }
+        run(all);
+        for (size_t k = 0; k < 2 * KINDS; k++) {
+          alibi_evaluate_options o =
+              with(kinds[k % KINDS].protocol, kinds[k % KINDS].window, kinds[k % KINDS].stride);
+          o.extend = k >= KINDS && m ? "ntk" : NULL;
+          o.shortest = o.window < 16 ? 0 : 16;
+          o.longest = o.window > 32 ? 0 : 32;
+          o.batch_tokens = 1 + (int64_t)k * 17;
+          alibi_evaluation *one = begin(model, 400, starts, 4);
+          add(one, o);
+          run(one);
+          expect_same_losses(all, k, one, 0);
+          alibi_evaluate_result a = result(all, k, -1), b = result(one, 0, -1);
+          assert_true(a.nll == b.nll && a.tokens == b.tokens);
+          assert_true(a.late_nll == b.late_nll || (isnan(a.late_nll) && isnan(b.late_nll)));
+          assert_int_equal(a.stride, b.stride);
+          alibi_evaluation_free(one);
+        }
+        alibi_evaluation_free(all);
+        assert_null(model->packed);
+        alibi_model_free(model);
+        alibi_context_free(context);
+      }
+}
+
+/* What several rows read is read once, and counted with the first of them. */
+static void test_shared_windows_are_run_once(void **state)
+{
+  (void)state;
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "alibi", 3);
+  alibi_evaluation *e = begin(model, 161, NULL, 0);
+  size_t sliding = add(e, with(ALIBI_SLIDING, 16, 4)), apart = add(e, with(ALIBI_NONOVERLAPPING, 16, 0));
+  size_t eight = add(e, with(ALIBI_SLIDING, 16, 8)), other = add(e, with(ALIBI_NONOVERLAPPING, 32, 0));
+  size_t fixed = add(e, with(ALIBI_FIXED_TARGET, 16, 0)), streaming = add(e, with(ALIBI_STREAMING, 16, 8));
+  run(e);
+  assert_int_equal(result(e, sliding, -1).input_tokens, 37 * 16);
+  assert_int_equal(result(e, apart, -1).input_tokens, 0);
+  assert_int_equal(result(e, eight, -1).input_tokens, 0);
+  assert_int_equal(result(e, other, -1).input_tokens, 160);
+  assert_int_equal(result(e, fixed, -1).input_tokens, 0); /* T = 4: the windows of sliding(16, 4) */
+  assert_int_equal(result(e, streaming, -1).input_tokens, 160);
+  assert_true(result(e, sliding, -1).seconds > 0 && result(e, apart, -1).seconds == 0);
+  size_t late = add(e, with(ALIBI_NONOVERLAPPING, 16, 0)); /* a later run shares nothing with the first */
+  alibi_evaluate_result r;
+  alibi_error error = {0};
+  assert_int_equal(alibi_evaluation_result(e, late, -1, NULL, &r, &error), ALIBI_INVALID);
+  scratch_says(error.message, "row 6: expected one that was run");
+  run(e);
+  assert_int_equal(result(e, late, -1).input_tokens, 160);
+  expect_same_losses(e, late, e, apart);
+  assert_int_equal(alibi_evaluation_result(e, 7, -1, NULL, &r, &error), ALIBI_INVALID);
+  scratch_says(error.message, "row 7: expected one of the 7 that were added");
+  alibi_evaluation_free(e);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
+/* --- documents --- */
+
+static void test_documents_are_texts_of_their_own(void **state)
+{
+  (void)state;
+  static const size_t starts[] = {0, 0, 300, 301, 303, 330, 1000, 2400},
+                      ends[] = {0, 300, 301, 303, 330, 1000, 2400, 2500};
+  enum { DOCUMENTS = 8 };
+  alibi_context *context = make_context(2);
+  alibi_model *model = make_model(context, "rope", 3);
+  for (int protocol = 0; protocol < ALIBI_PROTOCOL_COUNT; protocol++)
+    for (int64_t beginning = -1; beginning <= 4; beginning += 5) {
+      alibi_evaluate_options o = with(protocol, 32, 8);
+      o.beginning = beginning;
+      alibi_evaluation *e = begin(model, 2500, starts, DOCUMENTS);
+      size_t row = add(e, o);
+      run(e);
+      double sum = 0;
+      int64_t tokens = 0, at = 0, scored = 0;
+      for (size_t d = 0; d < DOCUMENTS; d++) {
+        alibi_evaluation *one;
+        alibi_evaluate_result found;
+        alibi_error error = {0};
+        size_t length = ends[d] - starts[d], needed = protocol != ALIBI_FIXED_TARGET ? 2 : beginning < 0 ? 33 : 32;
+        if (length < needed) {
+          assert_int_equal(alibi_evaluation_result(e, row, (int64_t)d, NULL, &found, &error), ALIBI_INVALID);
+          scratch_says(error.message, "nothing of it is scored");
+          continue;
+        }
+        assert_int_equal(alibi_evaluation_new(model, text + starts[d], length, NULL, 0, &one, NULL), ALIBI_OK);
+        add(one, o);
+        run(one);
+        alibi_evaluate_result a = result(e, row, (int64_t)d), b = result(one, 0, -1);
+        assert_true(a.nll == b.nll && a.tokens == b.tokens && a.early_tokens == b.early_tokens);
+        assert_true(isnan(a.nll_standard_error) == isnan(b.nll_standard_error));
+        assert_int_equal(a.longest_window,
+                         length - 1 + (beginning >= 0) < 32 ? length - 1 + (beginning >= 0) : 32);
+        assert_int_equal(a.documents, 1);
+        for (int64_t i = 0; i < b.tokens; i++, at++) {
+          alibi_target s = target(e, row, at), t = target(one, 0, i);
+          assert_int_equal(s.document, d);
+          assert_int_equal(s.token, t.token + (int64_t)starts[d]);
+          assert_int_equal(s.context, t.context);
+          assert_true(s.nll == t.nll);
+          sum += s.nll;
+        }
+        tokens += b.tokens;
+        scored++;
+        alibi_evaluation_free(one);
+      }
+      alibi_evaluate_result r = result(e, row, -1);
+      assert_int_equal(r.tokens, tokens);
+      assert_true(r.nll == sum / (double)tokens);
+      assert_int_equal(r.documents, scored);
+      assert_int_equal(r.documents_left_out, DOCUMENTS - scored);
+      if (protocol != ALIBI_FIXED_TARGET) assert_int_equal(scored, 6); /* none of 0 and of 1 token */
+      alibi_evaluation_free(e);
+    }
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
+static void test_limits_over_documents(void **state)
+{
+  (void)state;
+  static const size_t starts[] = {0, 100, 300};
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "alibi", 3);
+  alibi_evaluation *e = begin(model, 1000, starts, 3);
+  alibi_evaluate_options o = with(ALIBI_SLIDING, 16, 0);
+  o.max_targets = 150; /* 99 of the first, 51 of the second */
+  size_t row = add(e, o);
+  o = with(ALIBI_FIXED_TARGET, 16, 0);
+  o.max_targets = 40; /* T = 4: 10 of 21 + 46 + 171 places */
+  size_t fixed = add(e, o);
+  run(e);
+  alibi_evaluate_result r = result(e, row, -1);
+  assert_int_equal(r.tokens, 150);
+  assert_int_equal(r.documents, 2);
+  assert_int_equal(r.documents_left_out, 1);
+  assert_int_equal(result(e, row, 1).tokens, 51);
+  assert_int_equal(result(e, fixed, -1).tokens, 40);
+  for (int64_t i = 0; i < 10; i++) {
+    size_t place = (size_t)i * 238 / 10, document = place < 21 ? 0 : place < 67 ? 1 : 2;
+    size_t own = place - (document == 0 ? 0 : document == 1 ? 21 : 67);
+    assert_int_equal(target(e, fixed, 4 * i + 3).token, starts[document] + 16 + 4 * own);
+  }
+  alibi_evaluation_free(e);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
+static void refuse_documents(alibi_model *model, const size_t *starts, size_t count, const char *sentence)
+{
+  alibi_error error = {0};
+  alibi_evaluation *e;
+  assert_int_equal(alibi_evaluation_new(model, text, 50, starts, count, &e, &error), ALIBI_INVALID);
+  assert_null(e);
+  scratch_says(error.message, sentence);
+}
+
+static void test_refusals(void **state)
+{
+  (void)state;
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "learned", 3);
+  size_t late[] = {1, 20}, back[] = {0, 30, 20}, beyond[] = {0, 51}, short_ones[] = {0, 1, 2, 49};
+  refuse_documents(model, late, 2, "expected the first one at token 0, found it elsewhere");
+  refuse_documents(model, late, 0, "expected the first one at token 0, found none");
+  refuse_documents(model, back, 3, "document 2: expected to begin between");
+  refuse_documents(model, beyond, 2, "document 1: expected to begin between");
+  alibi_error error = {0};
+  alibi_evaluation *e = begin(model, 50, short_ones, 4);
+  alibi_evaluate_options o = with(ALIBI_FIXED_TARGET, 48, 0);
+  assert_int_equal(alibi_evaluation_add(e, &o, NULL, &error), ALIBI_INVALID);
+  scratch_says(error.message, "the longest of 4 documents has 47 tokens, 49 are needed");
+  o = with(ALIBI_STREAMING, 8, 4); /* positions go on beyond those that there are */
+  assert_int_equal(alibi_evaluation_add(e, &o, NULL, &error), ALIBI_INVALID);
+  scratch_says(error.message, "does not exist");
+  o = with(ALIBI_STREAMING, 8, 9);
+  assert_int_equal(alibi_evaluation_add(e, &o, NULL, &error), ALIBI_INVALID);
+  scratch_says(error.message, "stride: expected at most the window of 8 tokens, found 9");
+  o = with(ALIBI_SLIDING, 8, 4);
+  o.beginning = VOCABULARY;
+  assert_int_equal(alibi_evaluation_add(e, &o, NULL, &error), ALIBI_INVALID);
+  scratch_says(error.message, "beginning: expected a token below the vocabulary of 37, found 37");
+  o.beginning = -1;
+  o.shortest = 1;
+  assert_int_equal(alibi_evaluation_add(e, &o, NULL, &error), ALIBI_INVALID);
+  scratch_says(error.message, "shortest: expected at least 2, found 1");
+  run(e); /* of no rows */
+  alibi_target t;
+  assert_int_equal(alibi_evaluation_target_count(e, 0), 0);
+  o.shortest = 0;
+  add(e, o); /* what failed is not there */
+  run(e);
+  assert_int_equal(alibi_evaluation_target_count(e, 0), 46);
+  assert_int_equal(alibi_evaluation_target(e, 0, 46, &t, &error), ALIBI_INVALID);
+  scratch_says(error.message, "target 46: expected one of 46");
+  assert_int_equal(alibi_evaluation_target(e, 0, -1, &t, &error), ALIBI_INVALID);
+  alibi_evaluate_result r;
+  assert_int_equal(alibi_evaluation_result(e, 0, 4, NULL, &r, &error), ALIBI_INVALID);
+  scratch_says(error.message, "document 4: expected one of 4");
+  alibi_evaluation_free(e);
+  alibi_evaluation_free(NULL);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
+/* --- a beginning token --- */
+
+/* Windows of a text that has the token before each stretch. */
+static void test_beginning_token_stands_in_every_window(void **state)
+{
+  (void)state;
+  enum { N = 60, W = 10, ROOM = W - 1, BEGINNING = 9 };
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "sinusoidal", 3);
+  for (int64_t stride = ROOM; stride > 0; stride -= 4) { /* 9: apart, 5, 1 */
+    alibi_evaluation *e = begin(model, N, NULL, 0);
+    alibi_evaluate_options o = with(ALIBI_SLIDING, W, stride);
+    o.beginning = BEGINNING;
+    size_t row = add(e, o);
+    run(e);
+    assert_int_equal(alibi_evaluation_target_count(e, row), N - 1);
+    for (int64_t i = 0; i < N - 1; i++) {
+      alibi_target t = target(e, row, i);
+      uint32_t begun[W + 1] = {BEGINNING};
+      size_t read = (size_t)t.context - 1; /* of the text */
+      alibi_evaluation *one;
+      assert_int_equal(t.token, i + 1);
+      assert_true(t.context <= W);
+      if (t.token <= ROOM) assert_int_equal(t.context, t.token + 1);
+      else if (stride < ROOM) assert_true(t.context > W - stride);
+      for (size_t k = 0; k <= read; k++) begun[k + 1] = text[(size_t)t.token - read + k];
+      assert_int_equal(alibi_evaluation_new(model, begun, read + 2, NULL, 0, &one, NULL), ALIBI_OK);
+      add(one, with(ALIBI_NONOVERLAPPING, W, 0));
+      run(one);
+      assert_true(target(one, 0, (int64_t)read).nll == t.nll);
+      alibi_evaluation_free(one);
+    }
+    assert_int_equal(result(e, row, -1).stride, stride);
+    alibi_evaluation_free(e);
+  }
+  alibi_evaluation *e = begin(model, N, NULL, 0);
+  alibi_evaluate_options o = with(ALIBI_NONOVERLAPPING, W, 0), s = with(ALIBI_SLIDING, W, W),
+                         f = with(ALIBI_STREAMING, W, W);
+  o.beginning = s.beginning = f.beginning = BEGINNING;
+  add(e, o), add(e, s), add(e, f);
+  o.beginning = 3; /* another, and another bit of it: nothing is shared with the first */
+  add(e, o);
+  run(e);
+  expect_same_losses(e, 0, e, 1);
+  assert_int_equal(result(e, 0, -1).stride, ROOM);
+  assert_int_equal(result(e, 1, -1).stride, ROOM);
+  assert_int_equal(result(e, 2, -1).stride, W);
+  for (int64_t i = 0; i < ROOM; i++) assert_true(target(e, 2, i).nll == target(e, 0, i).nll); /* the first piece */
+  assert_true(target(e, 3, 20).nll != target(e, 0, 20).nll);
+  alibi_evaluation_free(e);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
+/* --- what is computed from losses --- */
+
+static void test_early_tokens(void **state)
+{
+  (void)state;
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "alibi", 3);
+  alibi_evaluation *e = begin(model, TEXT, NULL, 0);
+  alibi_evaluate_options o = with(ALIBI_NONOVERLAPPING, 16, 0);
+  add(e, o);
+  o.early = 9;
+  add(e, o);
+  o.early = 1;
+  add(e, o);
+  o.early = 17;
+  add(e, o);
+  run(e);
+  static const int64_t few[] = {4, 9, 1, 17};
+  for (size_t row = 0; row < 4; row++) {
+    alibi_evaluate_result r = result(e, row, -1);
+    double early = 0, late = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < TEXT - 1; i++) {
+      alibi_target t = target(e, row, i);
+      assert_int_equal(t.context, i % 16 + 1);
+      if (t.context < few[row]) early += t.nll, count++;
+      else late += t.nll;
+    }
+    assert_int_equal(r.early, few[row]);
+    assert_int_equal(r.early_tokens, count);
+    if (count) assert_true(r.early_nll == early / (double)count);
+    else assert_true(isnan(r.early_nll));
+    if (count < TEXT - 1) assert_true(r.late_nll == late / (double)(TEXT - 1 - count));
+    else assert_true(isnan(r.late_nll) && isnan(r.late_standard_error));
+    if (row < 2) assert_true(r.late_standard_error > 0 && r.late_standard_error != r.nll_standard_error);
+    if (row == 2) assert_true(r.late_nll == r.nll && r.late_standard_error == r.nll_standard_error);
+  }
+  alibi_evaluation_free(e);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
+static void test_differences(void **state)
+{
+  (void)state;
+  static const size_t starts[] = {0, 2200}, other_starts[] = {0, 2201};
+  alibi_context *context = make_context(1);
+  alibi_model *first = make_model(context, "alibi", 3), *second = make_model(context, "rope", 4);
+  alibi_evaluation *a = begin(first, TEXT, starts, 2), *b = begin(second, TEXT, starts, 2);
+  alibi_evaluation *c = begin(second, TEXT, other_starts, 2);
+  size_t row_a = add(a, with(ALIBI_NONOVERLAPPING, 16, 0)), row_b = add(b, with(ALIBI_SLIDING, 24, 5));
+  size_t fixed = add(b, with(ALIBI_FIXED_TARGET, 24, 0)), row_c = add(c, with(ALIBI_SLIDING, 24, 5));
+  alibi_difference d;
+  alibi_error error = {0};
+  assert_int_equal(alibi_evaluation_compare(a, row_a, b, row_b, &d, &error), ALIBI_INVALID);
+  scratch_says(error.message, "row 0: expected one that was run");
+  run(a), run(b), run(c);
+  assert_int_equal(alibi_evaluation_compare(a, row_a, b, row_b, &d, NULL), ALIBI_OK);
+  /* Blocks: 1100 and 1099 of the first document's 2199 targets (1099 first), all 799 of the second. */
+  double sums[3] = {0}, sizes[3] = {1099, 1100, 799}, total = 0, squares = 0;
+  for (int64_t i = 0; i < TEXT - 2; i++) {
+    double difference = target(b, row_b, i).nll - target(a, row_a, i).nll;
+    sums[i < 1099 ? 0 : i < 2199 ? 1 : 2] += difference;
+    total += difference;
+  }
+  for (int i = 0; i < 3; i++) squares += pow(sums[i] - sizes[i] * total / (TEXT - 2), 2);
+  assert_int_equal(d.tokens, TEXT - 2);
+  assert_true(fabs(d.nll - total / (TEXT - 2)) < 1e-12);
+  assert_true(fabs(d.standard_error - sqrt(squares * 3 / 2) / (TEXT - 2)) < 1e-12);
+  assert_int_equal(alibi_evaluation_compare(a, row_a, a, row_a, &d, NULL), ALIBI_OK);
+  assert_true(d.nll == 0 && d.standard_error == 0);
+  assert_int_equal(alibi_evaluation_compare(a, row_a, b, fixed, &d, &error), ALIBI_INVALID);
+  scratch_says(error.message, "expected rows that score the same tokens, found 2998 of nonoverlapping and");
+  assert_int_equal(alibi_evaluation_compare(a, row_a, c, row_c, &d, &error), ALIBI_INVALID);
+  scratch_says(error.message, "found two texts");
+  alibi_evaluation_free(a), alibi_evaluation_free(b), alibi_evaluation_free(c);
+  alibi_model_free(first), alibi_model_free(second);
+  alibi_context_free(context);
+}
+
+static void test_losses_by_place(void **state)
+{
+  (void)state;
+  enum { W = 150, WINDOWS = (TEXT - 1) / W };
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "alibi", 3);
+  alibi_evaluation *e = begin(model, TEXT, NULL, 0);
+  size_t row = add(e, with(ALIBI_NONOVERLAPPING, W, 0)), sliding = add(e, with(ALIBI_SLIDING, W, 50));
+  alibi_evaluate_options o = with(ALIBI_NONOVERLAPPING, W + 1, 0);
+  o.beginning = 2;
+  size_t begun = add(e, o), whole = add(e, with(ALIBI_NONOVERLAPPING, TEXT - 1, 0));
+  run(e);
+  static double nll[TEXT], band[TEXT];
+  int64_t windows;
+  assert_int_equal(alibi_evaluation_positions(e, row, nll, band, &windows, NULL), ALIBI_OK);
+  assert_int_equal(windows, WINDOWS);
+  for (int64_t i = 0; i < W; i++) {
+    int64_t side = i < 50 ? i : 50;
+    if (W - 1 - i < side) side = W - 1 - i;
+    double mean = 0, square = 0, each[WINDOWS] = {0};
+    for (int64_t w = 0; w < WINDOWS; w++) {
+      for (int64_t k = i - side; k <= i + side; k++)
+        each[w] += target(e, row, w * W + k).nll / (double)(2 * side + 1);
+      mean += each[w] / WINDOWS;
+    }
+    for (int64_t w = 0; w < WINDOWS; w++) square += (each[w] - mean) * (each[w] - mean);
+    assert_true(fabs(nll[i] - mean) < 1e-9);
+    assert_true(fabs(band[i] - 1.959963984540054 * sqrt(square / (WINDOWS - 1) / WINDOWS)) < 1e-9);
+  }
+  assert_int_equal(alibi_evaluation_positions(e, begun, nll, band, &windows, NULL), ALIBI_OK);
+  assert_true(isnan(nll[0]) && isnan(band[0]) && isfinite(nll[1]) && isfinite(band[W]));
+  assert_int_equal(windows, WINDOWS);
+  assert_int_equal(alibi_evaluation_positions(e, whole, nll, band, &windows, NULL), ALIBI_OK);
+  assert_int_equal(windows, 1);
+  assert_true(nll[0] == target(e, whole, 0).nll && isnan(band[0]));
+  alibi_error error = {0};
+  assert_int_equal(alibi_evaluation_positions(e, sliding, nll, band, &windows, &error), ALIBI_INVALID);
+  scratch_says(error.message, "expected a row of nonoverlapping windows, found one of sliding");
+  alibi_evaluation_free(e);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
+/* --- runs that go on --- */
+
+typedef struct stopper {
+  alibi_context *context;
+  int64_t at, calls, first, last, total;
+} stopper;
+
+static void stop(void *user, int64_t done, int64_t total)
+{
+  stopper *s = user;
+  assert_true(done >= 0 && done <= total);
+  if (s->calls++ == 0) s->first = done;
+  assert_true(done >= s->last);
+  s->last = done;
+  s->total = total;
+  if (s->at >= 0 && done >= s->at) alibi_context_cancel(s->context);
+}
+
+static alibi_evaluation *three_rows(alibi_model *model)
+{
+  static const size_t starts[] = {0, 700, 1400};
+  alibi_evaluation *e = begin(model, 2000, starts, 3);
+  alibi_evaluate_options o = with(ALIBI_SLIDING, 16, 4);
+  o.batch_tokens = 100;
+  add(e, o);
+  add(e, with(ALIBI_NONOVERLAPPING, 16, 0));
+  add(e, with(ALIBI_STREAMING, 24, 6));
+  return e;
+}
+
+/* Stopped wherever: the losses of a run that was not, with a file or without. */
+static void test_stopped_runs_go_on(void **state)
+{
+  (void)state;
+  const char *keep = scratch_path("losses");
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "alibi", 3);
+  alibi_evaluation *expected = three_rows(model);
+  run(expected);
+  alibi_context_free(context);
+  for (int with_file = 0; with_file < 2; with_file++)
+    for (int64_t at = 0; at < 12000; at += 1100) {
+      alibi_error error = {0};
+      alibi_evaluation *e = NULL;
+      int64_t reached = -1;
+      for (int round = 0; round < 2; round++) {
+        context = make_context(1); /* the flag of a cancelled one stays */
+        model->context = context;
+        if (!e) e = three_rows(model);
+        stopper s = {.context = context, .at = round == 0 ? at : -1};
+        status ended = alibi_evaluation_run(e, with_file ? keep : NULL, stop, &s, &error);
+        if (round == 0 && s.total > at && s.last < s.total) {
+          assert_int_equal(ended, ALIBI_CANCELLED);
+          alibi_evaluate_result r;
+          assert_int_equal(alibi_evaluation_result(e, 0, -1, NULL, &r, NULL), ALIBI_INVALID);
+          reached = s.last;
+          if (with_file) { /* another process */
+            alibi_evaluation_free(e);
+            e = NULL;
+          }
+        } else {
+          if (ended != ALIBI_OK) fail_msg("%s", error.message);
+          if (round == 1 && reached > 0 && reached < 7000) assert_int_equal(s.first, reached);
+          if (s.calls) assert_int_equal(s.last, s.total);
+        }
+        assert_null(model->packed);
+        alibi_context_free(context);
+      }
+      for (size_t row = 0; row < 3; row++) expect_same_losses(e, row, expected, row);
+      alibi_evaluation_free(e);
+      if (with_file) {
+        assert_int_equal(scratch_entries(), 1); /* nothing beside it */
+        remove(keep);
+      }
+    }
+  alibi_evaluation_free(expected);
+  model->context = context = make_context(1);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
+static void refuse_file(alibi_model *model, const char *keep, int protocol, size_t count, const char *sentence)
+{
+  alibi_error error = {0};
+  alibi_evaluation *e = begin(model, count, NULL, 0);
+  add(e, with(protocol, 16, 4));
+  assert_int_equal(alibi_evaluation_run(e, keep, NULL, NULL, &error), ALIBI_BAD_INPUT);
+  scratch_says(error.message, sentence);
+  scratch_says(error.message, keep);
+  alibi_evaluation_free(e);
+}
+
+static void test_files_of_others_and_damaged_ones_are_refused(void **state)
+{
+  (void)state;
+  const char *keep = scratch_path("losses");
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "alibi", 3), *other = make_model(context, "alibi", 4);
+  alibi_error error = {0};
+  alibi_evaluation *e = begin(model, 200, NULL, 0);
+  add(e, with(ALIBI_SLIDING, 16, 4));
+  assert_int_equal(alibi_evaluation_run(e, keep, NULL, NULL, &error), ALIBI_OK);
+  alibi_evaluation_free(e);
+  e = begin(model, 200, NULL, 0); /* a complete one: nothing is run */
+  add(e, with(ALIBI_SLIDING, 16, 4));
+  stopper s = {.context = context, .at = -1};
+  assert_int_equal(alibi_evaluation_run(e, keep, stop, &s, &error), ALIBI_OK);
+  assert_int_equal(s.calls, 1);
+  assert_int_equal(s.first, s.total);
+  alibi_evaluation_free(e);
+  refuse_file(other, keep, ALIBI_SLIDING, 200, "found those of another evaluation");
+  refuse_file(model, keep, ALIBI_STREAMING, 200, "found those of another evaluation");
+  refuse_file(model, keep, ALIBI_SLIDING, 199, "found those of another evaluation");
+  model->values[5] += 1;
+  refuse_file(model, keep, ALIBI_SLIDING, 200, "found those of another evaluation");
+  model->values[5] -= 1;
+  text[10] ^= 1;
+  refuse_file(model, keep, ALIBI_SLIDING, 200, "found those of another evaluation");
+  text[10] ^= 1;
+  static unsigned char bytes[4096];
+  FILE *file = fopen(keep, "rb");
+  size_t size = fread(bytes, 1, sizeof bytes, file);
+  fclose(file);
+  assert_int_equal(size, 24 + 24 + 199 * 4 + 8);
+  for (size_t at = 0; at < size; at += 7) { /* any byte */
+    bytes[at] ^= 0x10;
+    scratch_write(keep, bytes, size);
+    refuse_file(model, keep, ALIBI_SLIDING, 200,
+                at < 8    ? "found something else"
+                : at < 12 ? "version 1"
+                          : "damaged");
+    bytes[at] ^= 0x10;
+  }
+  for (size_t cut = 0; cut < size; cut += 41) { /* any length */
+    scratch_write(keep, bytes, cut);
+    refuse_file(model, keep, ALIBI_SLIDING, 200, cut < 24 ? "found something else" : "damaged");
+  }
+  e = begin(model, 200, NULL, 0);
+  add(e, with(ALIBI_SLIDING, 16, 4));
+  assert_int_equal(alibi_evaluation_run(e, scratch_path("none/losses"), NULL, NULL, &error), ALIBI_FAILED);
+  assert_int_equal(alibi_evaluation_run(e, NULL, NULL, NULL, &error), ALIBI_OK); /* the rows are still to be run */
+  alibi_evaluation_free(e);
+  alibi_model_free(model), alibi_model_free(other);
+  alibi_context_free(context);
+}
+
+int main(void)
+{
+  make_text();
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_oracle_has_perplexity_1),
+      cmocka_unit_test(test_uniform_model_with_documents_and_a_beginning),
+      cmocka_unit_test(test_rows_together_have_the_bits_of_rows_alone),
+      cmocka_unit_test(test_shared_windows_are_run_once),
+      cmocka_unit_test(test_documents_are_texts_of_their_own),
+      cmocka_unit_test(test_limits_over_documents),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_beginning_token_stands_in_every_window),
+      cmocka_unit_test(test_early_tokens),
+      cmocka_unit_test(test_differences),
+      cmocka_unit_test(test_losses_by_place),
+      cmocka_unit_test_setup_teardown(test_stopped_runs_go_on, scratch_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(test_files_of_others_and_damaged_ones_are_refused, scratch_setup,
+                                      scratch_teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
