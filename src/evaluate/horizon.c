@@ -46,19 +46,29 @@ static void bias_of_row(const op_attention *a, size_t h, size_t i, size_t count,
   }
 }
 
-size_t horizon_weights(const op_attention *a, size_t h, size_t i, double *weights)
+/* As horizon_weights; *rise: the largest score, without the bias, above that of the query's own key. */
+static size_t weights_of_row(const op_attention *a, size_t h, size_t i, double *weights, double *rise)
 {
   size_t count = a->window && a->window <= i ? a->window : i + 1, group = h / (a->heads / a->kv_heads);
   const float *q = a->q.data + i * a->q.row_stride + h * a->q.head_stride;
   const float *k = a->k.data + i * a->k.row_stride + group * a->k.head_stride;
-  double log_sum = (double)a->lse[i * a->heads + h];
+  double log_sum = (double)a->lse[i * a->heads + h], own = 0;
+  *rise = 0;
   bias_of_row(a, h, i, count, weights);
   for (size_t t = 0; t < count; t++) {
     double factor = a->factors ? (double)a->factors[(h + 1) * a->table_length - 1 - t] : 1;
-    double score = (double)a->scale * product(q, k - t * a->k.row_stride, a->head_size);
-    weights[t] = exp(factor * score + weights[t] - log_sum);
+    double score = factor * (double)a->scale * product(q, k - t * a->k.row_stride, a->head_size);
+    weights[t] = exp(score + weights[t] - log_sum);
+    if (t == 0) own = score;
+    if (score - own > *rise) *rise = score - own;
   }
   return count;
+}
+
+size_t horizon_weights(const op_attention *a, size_t h, size_t i, double *weights)
+{
+  double rise;
+  return weights_of_row(a, h, i, weights, &rise);
 }
 
 /* ---- all queries of a head ---- */
@@ -81,15 +91,15 @@ typedef struct head_sums {
   double *mass;   /* [length] by distance */
   double *centre; /* [D] of the keys */
   double weights, zero, below, deviation, farthest;
-  double query_norm, key_norm, slowest_gate;
+  double query_norm, key_norm, rise, slowest_gate;
   double visited, visible; /* blocks */
   bool broken;             /* some weight was no number */
 } head_sums;
 
 static void add_query(const op_attention *a, size_t h, size_t i, double threshold, double *weights, head_sums *s)
 {
-  size_t count = horizon_weights(a, h, i, weights), share = 0;
-  double sum = 0, before = 0;
+  double sum = 0, before = 0, rise;
+  size_t count = weights_of_row(a, h, i, weights, &rise), share = 0;
   for (size_t t = 0; t < count; t++) sum += weights[t];
   if (!isfinite(sum) || !(sum > 0)) {
     s->broken = true;
@@ -97,6 +107,7 @@ static void add_query(const op_attention *a, size_t h, size_t i, double threshol
   }
   s->deviation = fmax(s->deviation, fabs(sum - 1));
   s->weights += (double)count;
+  s->rise = fmax(s->rise, rise);
   for (size_t t = 0; t < count; t++) {
     before += weights[t];
     s->mass[t] += weights[t] / sum;
@@ -258,9 +269,10 @@ static void share_by_distance(const double *mass, size_t length, double *pooled)
   }
 }
 
-static void tell_measured(const head_sums *s, const horizon_fall *any, horizon *h, horizon_head *to)
+static void tell_measured(const reading *r, const horizon_fall *any, horizon *h, horizon_head *to)
 {
-  double pooled[HORIZON_SHARES];
+  const head_sums *s = &r->sums[to - h->list];
+  double pooled[HORIZON_SHARES], head_size = (double)r->model->config.head_size;
   double *mass = h->mass + (size_t)(to - h->list) * h->bins;
   horizon_fall fall = *any;
   share_by_distance(s->mass, h->length, pooled);
@@ -282,9 +294,13 @@ static void tell_measured(const head_sums *s, const horizon_fall *any, horizon *
     fall.slope = s->slowest_gate;
     fall.kind = fall.slope > 0 ? FALLS_BY_SLOPE : FALLS_NEVER;
   }
-  if (fall.kind != FALLS_NEVER) to->these_gap = 2 * s->query_norm * s->key_norm;
+  if (fall.kind != FALLS_NEVER) {
+    to->norms_gap = 2 * s->query_norm * s->key_norm / sqrt(head_size);
+    to->scores_gap = s->rise;
+  }
   if (s->deviation > h->deviation) h->deviation = s->deviation;
-  to->these_norms = horizon_distance(&fall, to->these_gap, h->threshold);
+  to->these_norms = horizon_distance(&fall, to->norms_gap, h->threshold);
+  to->these_scores = horizon_distance(&fall, to->scores_gap, h->threshold);
 }
 
 /* At the distance where each bin begins. */
@@ -296,7 +312,7 @@ static void tell_bias(const model_pass *p, const horizon *h, const horizon_head 
   for (size_t b = 0; b < h->bins; b++) {
     size_t t = h->edges[b];
     bias[b] = plan->gated || plan->bias == BIAS_ROWS ? NAN : 0;
-    if (plan->bias == BIAS_SLOPE) bias[b] = -(double)plan->slopes[row] * (double)t;
+    if (plan->bias == BIAS_SLOPE) bias[b] = 0 - (double)plan->slopes[row] * (double)t;
     if (plan->bias == BIAS_DISTANCE) bias[b] = (double)plan->table[(row + 1) * plan->length - 1 - t];
   }
 }
@@ -313,30 +329,20 @@ static status tell_head(const reading *r, horizon *h, size_t layer, size_t head,
   horizon_head *to = &h->list[layer * h->heads + head];
   horizon_fall fall = horizon_fall_of(r->pass, layer, head);
   status result = ALIBI_OK;
-  *to = (horizon_head){.layer = layer,
-                       .head = head,
-                       .slope = NAN,
-                       .any_gap = NAN,
-                       .these_gap = NAN,
-                       .query_norm = NAN,
-                       .key_norm = NAN,
-                       .farthest = NAN,
-                       .zero = NAN,
-                       .below = NAN,
-                       .visited = NAN,
-                       .these_norms = NAN};
+  *to = (horizon_head){.layer = layer, .head = head, .slope = NAN, .any_gap = NAN};
+  to->norms_gap = to->scores_gap = to->these_norms = to->these_scores = NAN;
+  to->query_norm = to->key_norm = to->farthest = to->zero = to->below = to->visited = NAN;
   for (size_t i = 0; i < HORIZON_SHARES; i++) to->within[i] = (horizon_within){NAN, NAN, NAN};
   if (plan->bias == BIAS_SLOPE) to->slope = (double)plan->slopes[walk_set(plan, layer) * h->heads + head];
   if (plan->gated) to->slope = gate_alone(r->pass, layer, head);
   if (fall.kind != FALLS_NEVER) TRY(horizon_any_gap(r->pass, layer, head, &to->any_gap, error));
   to->any_text = horizon_distance(&fall, to->any_gap, h->threshold);
-  if (h->text) tell_measured(&r->sums[layer * h->heads + head], &fall, h, to);
-  if (h->window > 0) {
-    to->any_text = fmin(to->any_text, (double)h->window);
-    if (h->text) to->these_norms = fmin(to->these_norms, (double)h->window);
+  if (h->text) tell_measured(r, &fall, h, to);
+  if (h->window > 0) to->any_text = fmin(to->any_text, (double)h->window);
+  if (h->text) { /* what holds for every text holds for these */
+    to->these_norms = fmin(to->these_norms, to->any_text);
+    to->these_scores = fmin(to->these_scores, to->these_norms);
   }
-  /* What holds for every text holds for these. */
-  if (h->text) to->these_norms = fmin(to->these_norms, to->any_text);
   tell_bias(r->pass, h, to);
 done:
   return result;

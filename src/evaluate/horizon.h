@@ -7,11 +7,13 @@
  *
  *     G + log sum_{t >= D} exp(b(t)) - b(0) <= log threshold,
  *
- * which for ALiBi, b(t) = -m t, is D = (G - log threshold - log(1 - exp(-m))) / m.  It is told for two G:
+ * which for ALiBi, b(t) = -m t, is D = (G - log threshold - log(1 - exp(-m))) / m.  It is told for three G:
  *
- *   any text     from the weights: a normed input u is no longer than sqrt(C), and queries and keys are A u.
- *   these norms  from the longest query, Q, and the key farthest from a fixed centre, R, of the text that was
- * read: G = 2 scale Q R, true of every text whose queries and keys stay within Q and R.
+ *   any text      from the weights: a normed input u is no longer than sqrt(C), and queries and keys are A u.
+ *   these norms   from the longest query, Q, of the text that was read, and R, its key farthest from a fixed
+ *                 centre: G = 2 scale Q R, true of every text whose queries and keys stay within Q and R.
+ *   these scores  the largest rise of a score above that of the own key, in the queries that were looked at: true
+ * of every text where scores rise no more.
  *
  * A window hides all that is farther, whatever G.  Where nothing falls there is no horizon: INFINITY. */
 #ifndef EVALUATE_HORIZON_H
@@ -42,9 +44,9 @@ typedef struct horizon_head {
   size_t layer, head;
   double slope; /* NaN where there is none; of gates the mean of -ln f on the text, without one that of a gate's
                    bias alone */
-  double any_text, these_norms; /* horizons */
-  double any_gap, these_gap;    /* their G; NaN where it plays no part */
-  double query_norm, key_norm;  /* Q and R */
+  double any_text, these_norms, these_scores; /* horizons */
+  double any_gap, norms_gap, scores_gap;      /* their G; NaN where it plays no part */
+  double query_norm, key_norm;                /* Q and R */
   horizon_within within[HORIZON_SHARES];
   double farthest; /* distance of the farthest key that weighed more than the threshold */
   double zero;     /* share of the weights that are 0 in fp32: below 2^-150 */

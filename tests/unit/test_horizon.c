@@ -186,7 +186,7 @@ static size_t plain_within(const double *by_distance, size_t count, double share
 
 typedef struct plain_head {
   double mass[LENGTH], within[2 * LENGTH][HORIZON_SHARES];
-  double zero, below, pairs, farthest, visited, visible, query_norm, key_norm, centre[64];
+  double zero, below, pairs, farthest, visited, visible, query_norm, key_norm, rise, centre[64];
   size_t rows;
 } plain_head;
 
@@ -207,6 +207,18 @@ static void plain_norms(const subject *s, size_t layer, size_t h, bool first, pl
   }
 }
 
+/* How far the score of a key is above that of the query's own. */
+static double plain_rise(const subject *s, size_t layer, size_t h, size_t i)
+{
+  walk_shape w = walk_shape_of(s->pass);
+  const float *qkv = s->pass->blocks[layer].qkv;
+  size_t d = w.head_size, group = h / (w.heads / w.kv_heads);
+  const float *q = qkv + i * w.qkv + h * d, *own = qkv + i * w.qkv + (w.heads + group) * d;
+  double most = -INFINITY;
+  for (size_t j = 0; j <= i; j++) most = fmax(most, plain_product(q, qkv + j * w.qkv + (w.heads + group) * d, d));
+  return (most - plain_product(q, own, d)) / sqrt((double)d);
+}
+
 static void plain_window(const subject *s, size_t layer, size_t h, plain_head *p)
 {
   double weights[LENGTH], by_distance[LENGTH];
@@ -219,6 +231,7 @@ static void plain_window(const subject *s, size_t layer, size_t h, plain_head *p
   }
   for (size_t i = s->length / 2; i < s->length; i++) {
     plain_weights(s, layer, h, i, weights);
+    p->rise = fmax(p->rise, plain_rise(s, layer, h, i));
     for (size_t t = 0; t <= i; t++) {
       by_distance[t] = weights[i - t];
       p->mass[t] += weights[i - t];
@@ -242,6 +255,11 @@ static void assert_head(const horizon *h, const horizon_head *found, const plain
   assert_near("visited", found->visited, p->visited / p->visible, 1e-12);
   assert_near("query norm", found->query_norm, p->query_norm, 1e-5);
   assert_near("key norm", found->key_norm, p->key_norm, 1e-5);
+  if (isfinite(found->any_text)) {
+    assert_near("gap by norms", found->norms_gap, 2 * p->query_norm * p->key_norm / sqrt(8), 1e-4);
+    assert_near("gap by scores", found->scores_gap, p->rise, 1e-5);
+    assert_true(found->scores_gap <= found->norms_gap && found->scores_gap <= found->any_gap);
+  }
   for (size_t n = 0; n < HORIZON_SHARES; n++) {
     double mean = 0, squares = 0;
     for (size_t i = 0; i < p->rows; i++) mean += p->within[i][n] / (double)p->rows;
@@ -383,19 +401,23 @@ static void test_nothing_beyond_the_horizon(void **state)
     subject_read(&s, 0);
     for (size_t i = 0; i < 8; i++) {
       const horizon_head *head = &h.list[i];
-      assert_true(head->these_norms <= head->any_text);
+      assert_true(head->these_scores <= head->these_norms && head->these_norms <= head->any_text);
       within += head->these_norms < LENGTH;
       for (size_t row = 0; row < LENGTH; row += 3) {
         double beyond = 0;
         plain_weights(&s, i / 4, i % 4, row, weights);
         for (size_t j = 0; j <= row; j++) beyond += (double)(row - j) >= head->these_norms ? weights[j] : 0;
         if (!(beyond <= 1e-3)) fail_msg("%s: %g lies beyond %g", settings[n], beyond, head->these_norms);
+        beyond = 0;
+        for (size_t j = 0; j <= row; j++) beyond += (double)(row - j) >= head->these_scores ? weights[j] : 0;
+        if (row >= LENGTH / 2 && !(beyond <= 1e-3))
+          fail_msg("%s: %g lies beyond %g", settings[n], beyond, head->these_scores);
       }
     }
     horizon_free(&h);
     subject_close(&s);
   }
-  assert_true(within >= 20);
+  assert_true(within >= 30);
 }
 
 /* (A_q u).(A_k v) through the weights themselves: norms of the input are made extreme by going back and forth. */
