@@ -158,8 +158,8 @@ static void add_split_row(page *p, const grid *g, const evaluation_row *r)
   add_perplexity(d, r->nll);
   if (evaluation_gain_of(p->results, r, &gain))
     draft_add(d, "<td>%+.2f %%<small>from %" PRId64 "</small></td><td>%+.2f %%</td><td>%+.2f %%</td></tr>\n",
-              100 * expm1(-gain.total), gain.from->length, 100 * expm1(-gain.fewer_early),
-              100 * expm1(-gain.better_read));
+              evaluation_change(-gain.total), gain.from->length, evaluation_change(-gain.fewer_early),
+              evaluation_change(-gain.better_read));
   else draft_add(d, "<td>-</td><td>-</td><td>-</td></tr>\n");
 }
 

@@ -76,6 +76,8 @@ static json_node *row_node(const evaluation_results *results, const evaluation_r
   node_set_number(node, "nll_standard_error", r->nll_standard_error);
   node_set_integer(node, "tokens", r->tokens);
   node_set_integer(node, "bytes", r->bytes);
+  node_set_integer(node, "longest_window", r->longest_window);
+  node_set_integer(node, "documents", r->documents);
   if (results->by_word) {
     node_set_integer(node, "words", r->words);
     node_set_number(node, "word_perplexity", r->word_perplexity);
@@ -199,6 +201,8 @@ static void add_numbers(draft *d, const evaluation_results *results, const evalu
   add_integer(d, r->stride);
   add_integer(d, r->tokens);
   add_integer(d, r->bytes);
+  add_integer(d, r->longest_window);
+  add_integer(d, r->documents);
   if (results->by_word) add_integer(d, r->words);
   else draft_add(d, ",");
   draft_add_csv_number(d, results->by_word ? r->word_perplexity : NAN);
@@ -215,7 +219,8 @@ static void add_numbers(draft *d, const evaluation_results *results, const evalu
 
 static const char csv_head[] =
     "model,protocol,extend,length,document,perplexity,standard_error,bits_per_byte,nll,nll_standard_error,stride,"
-    "tokens,bytes,words,word_perplexity,early,early_tokens,early_nll,late_nll,late_standard_error,difference,"
+    "tokens,bytes,longest_window,documents,words,word_perplexity,early,early_tokens,early_nll,late_nll,late_"
+    "standard_error,difference,"
     "difference_standard_error,verdict,seconds,input_tokens,error\n";
 
 status evaluation_write_csv(const evaluation_results *results, const char *directory, alibi_error *error)

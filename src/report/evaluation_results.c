@@ -83,6 +83,12 @@ void evaluation_percent(const evaluation_row *row, double *percent, double *erro
   *error = 100 * ratio * row->difference_standard_error;
 }
 
+double evaluation_change(double nats)
+{
+  double percent = 100 * expm1(nats);
+  return fabs(percent) < 0.005 ? 0 : percent; /* no "-0.00" */
+}
+
 /* ---- the early token curse ---- */
 
 static bool splits(const evaluation_row *r)

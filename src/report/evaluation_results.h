@@ -57,6 +57,9 @@ typedef struct evaluation_row {
   int64_t early, early_tokens;
   double early_nll, late_nll,
       late_standard_error; /* of scored tokens with fewer than `early` inputs; of the others */
+  int64_t
+      longest_window; /* inputs of the longest window that was read: below the length where no text fills one */
+  int64_t documents;  /* texts that were read */
   double seconds;
   int64_t input_tokens;  /* 0: another row's run served this one too */
   int64_t paired_tokens; /* with the first line's row of the same protocol, length and document; 0: not compared */
@@ -99,6 +102,9 @@ const char *evaluation_verdict(const evaluation_row *row);
 
 /* exp(difference) - 1 and its error, in percent of the first line's perplexity. */
 void evaluation_percent(const evaluation_row *row, double *percent, double *error);
+
+/* What a change of the loss by so many nats does to the perplexity, in percent; 0 where it rounds to that. */
+double evaluation_change(double nats);
 
 /* What the early token curse does to a nonoverlapping curve: the mean loss at `from` less that at `to`, which is
  * exactly `fewer_early` (the loss of the two kinds of token held at its mean of the two lengths, their shares

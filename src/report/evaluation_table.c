@@ -17,6 +17,7 @@ typedef struct table {
   draft *d;
   bool by_line, compared, apart; /* rows of several lines; pairs of tokens; a line that reads other tokens */
   size_t label_width, text_width;
+  int64_t documents; /* texts that are not empty */
 } table;
 
 /* Five digits of `value`; as many decimals for others beside it. */
@@ -66,6 +67,7 @@ static table table_of(const evaluation_results *results, draft *d)
   for (size_t i = 0; i < results->line_count; i++)
     t.label_width = name_width(results->lines[i].label, t.label_width);
   for (size_t i = 0; i < results->text_count; i++) t.text_width = name_width(results->texts[i].path, t.text_width);
+  for (size_t i = 0; i < results->text_count; i++) t.documents += results->texts[i].bytes > 0;
   for (size_t i = 0; i < results->row_count; i++) t.compared |= results->rows[i].paired_tokens > 0;
   for (size_t i = 0; i < results->model_count; i++) t.apart |= !results->models[i].same_tokens;
   return t;
@@ -150,6 +152,10 @@ static void add_row(const table *t, const evaluation_row *r)
   draft_add(d, " %8" PRId64, r->tokens);
   add_number(d, 10, r->input_tokens > 0 && r->seconds > 0 ? (double)r->input_tokens / r->seconds : NAN, 0);
   add_difference(d, r);
+  if (r->longest_window < r->length)
+    draft_add(d, "  the longest window had %" PRId64 " tokens to read", r->longest_window);
+  if (r->document < 0 && r->documents < t->documents)
+    draft_add(d, "  %" PRId64 " of %" PRId64 " texts", r->documents, t->documents);
   draft_add(d, "\n");
 }
 
@@ -163,7 +169,8 @@ static bool add_gain(const table *t, const evaluation_row *r)
   if (t->by_line) add_name(t->d, t->results->lines[r->line].label, t->label_width);
   draft_add(t->d,
             "  from %" PRId64 ": %+.2f %% of the perplexity; fewer early tokens %+.2f %%, the rest %+.2f %%\n",
-            g.from->length, 100 * expm1(-g.total), 100 * expm1(-g.fewer_early), 100 * expm1(-g.better_read));
+            g.from->length, evaluation_change(-g.total), evaluation_change(-g.fewer_early),
+            evaluation_change(-g.better_read));
   return true;
 }
 

@@ -41,6 +41,8 @@ static evaluation_row measured(size_t line, const char *protocol, int64_t length
                           .early_nll = nll + 1,
                           .late_nll = nll - 0.25,
                           .late_standard_error = 0.02,
+                          .longest_window = length,
+                          .documents = 2,
                           .seconds = 0.5,
                           .input_tokens = 8000};
 }
@@ -189,6 +191,7 @@ static void table_shows_rows_and_verdicts(void **state)
   evaluation_results r = fake();
   r.by_word = true;
   r.rows[0].word_perplexity = 123.45;
+  r.rows[3].longest_window = 99;
   char *table = evaluation_table(&r);
   assert_non_null(table);
   scratch_says(table, "a: rope, trained at 64; 2 texts: 9000 tokens in 24000 bytes\n");
@@ -196,6 +199,7 @@ static void table_shows_rows_and_verdicts(void **state)
                "  length  model          perplexity         +-  bits/byte     per word   tokens   tokens/s");
   scratch_says(table, "123.45");
   scratch_says(table, "unclear");
+  scratch_says(table, "8000      16000  the longest window had 99 tokens to read\n");
   scratch_says(table, "better");
   scratch_says(table, "     128  <b>\"q\"        position 64 does not exist, \"says\" <it>\n");
   scratch_says(table, "early tokens, which had fewer than 16 to read");
