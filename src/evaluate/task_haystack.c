@@ -109,20 +109,33 @@ static status fill(const haystack *h, const task_request *r, size_t count, task_
 
 /* ---- the prompt ---- */
 
-static bool ends_sentence(const alibi_tokenizer *tokenizer, uint32_t id)
+/* The first or last byte of a token; 0 where there is none. */
+static char edge_byte(const alibi_tokenizer *tokenizer, const id_list *middle, size_t index, bool last)
 {
-  size_t size;
-  const unsigned char *bytes = alibi_tokenizer_bytes(tokenizer, id, &size);
-  return bytes && size > 0 && strchr(".!?\n", bytes[size - 1]) != NULL && bytes[size - 1] != '\0';
+  size_t size = 0;
+  const unsigned char *bytes =
+      index < middle->count ? alibi_tokenizer_bytes(tokenizer, middle->ids[index], &size) : NULL;
+  return bytes && size > 0 ? (char)bytes[last ? size - 1 : 0] : '\0';
 }
 
-/* Where a piece goes in. */
+static bool is_one_of(char c, const char *set)
+{
+  return c != '\0' && strchr(set, c) != NULL;
+}
+
+/* Where a piece goes in: at the end of the sentence before `depth`, else of the word; where none is near, right there. */
 static size_t place_of(const task_request *r, const id_list *middle, double depth)
 {
-  size_t at = (size_t)llround(depth * (double)middle->count);
-  for (size_t back = 0; back < LOOK_BACK && back < at; back++)
-    if (ends_sentence(r->material->tokenizer, middle->ids[at - back - 1])) return at - back;
-  return at <= LOOK_BACK ? 0 : at;
+  const alibi_tokenizer *t = r->material->tokenizer;
+  size_t at = (size_t)llround(depth * (double)middle->count), word = SIZE_MAX;
+  for (size_t back = 0; back <= LOOK_BACK && back <= at; back++) {
+    size_t place = at - back;
+    if (place == 0) return place;
+    if (place < middle->count && !is_one_of(edge_byte(t, middle, place, false), " \n")) continue;
+    if (is_one_of(edge_byte(t, middle, place - 1, true), ".!?")) return place;
+    if (word == SIZE_MAX) word = place;
+  }
+  return word == SIZE_MAX ? at : word;
 }
 
 static status add_part(const haystack_ids *e, size_t part, task_prompts *prompts, alibi_error *error)

@@ -170,6 +170,30 @@ static void documents_are_kept_apart(void **unused)
   token_source_close(&source);
 }
 
+/* Every document that has a sequence and a token after its beginning, once an epoch. */
+static void sequences_begin_where_documents_do(void **unused)
+{
+  (void)unused;
+  static const uint64_t starts[] = {0, 3, 11, 20, 40, 70, 80, 81, 82, 85};
+  enum { DOCUMENTS = sizeof starts / sizeof starts[0], COUNT = 90, WHOLE = 8 }; /* 81 + 8 < 90; 82 + 8 is not */
+  token_source source = source_of(0, COUNT, starts, DOCUMENTS);
+  batches b = batches_of(&source, NULL, 1, ALIBI_ORDER_DOCUMENTS, ALIBI_DOCUMENTS_JOINED);
+  uint32_t last[WHOLE] = {0};
+  size_t changed = 0;
+  for (uint64_t epoch = 0; epoch < 20; epoch++) {
+    size_t read[COUNT] = {0};
+    for (uint64_t i = 0; i < WHOLE; i++) {
+      uint32_t first = read_first(&b, 0, epoch * (WHOLE) + i);
+      read[first]++;
+      changed += epoch > 0 && first != last[i];
+      last[i] = first;
+    }
+    for (size_t d = 0; d < DOCUMENTS; d++) assert_int_equal(read[starts[d]], starts[d] + LENGTH < COUNT);
+  }
+  assert_true(changed > 50);
+  token_source_close(&source);
+}
+
 static void sources_that_cannot_serve_are_refused(void **unused)
 {
   (void)unused;
@@ -182,8 +206,12 @@ static void sources_that_cannot_serve_are_refused(void **unused)
                       "test: expected at least 9 tokens (the training length and one more), found 8");
   options.documents = ALIBI_DOCUMENTS_APART;
   assert_int_equal(batches_init(&b, &source, NULL, 1, &options, 4, &error), ALIBI_INVALID);
-  assert_non_null(strstr(error.message, "expected to know where documents begin"));
+  assert_non_null(strstr(error.message, "expected to know where documents begin, since they are to be kept apart"));
   options.documents = ALIBI_DOCUMENTS_JOINED;
+  options.order = ALIBI_ORDER_DOCUMENTS;
+  assert_int_equal(batches_init(&b, &source, NULL, 1, &options, 4, &error), ALIBI_INVALID);
+  assert_non_null(strstr(error.message, "expected to know where documents begin, since sequences are to begin there"));
+  options.order = ALIBI_ORDER_EPOCHS;
   static const double wrong[] = {0, -1, 1.0 / 0.0};
   for (size_t i = 0; i < 3; i++) {
     assert_int_equal(batches_init(&b, &source, &wrong[i], 1, &options, 4, &error), ALIBI_INVALID);
@@ -202,6 +230,7 @@ int main(void)
                                      cmocka_unit_test(sources_come_in_their_shares),
                                      cmocka_unit_test(a_lone_source_has_every_turn),
                                      cmocka_unit_test(documents_are_kept_apart),
+                                     cmocka_unit_test(sequences_begin_where_documents_do),
                                      cmocka_unit_test(sources_that_cannot_serve_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
