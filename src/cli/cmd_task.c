@@ -154,6 +154,9 @@ static status read_wish(const command_line *line, alibi_error *error)
   if (wish.task->depths) TRY(read_depths(error));
   if (length_list)
     TRY(list_lengths("--length", length_list, LONGEST, wish.lengths, TASK_LENGTHS, &wish.settings.length_count, error));
+  for (size_t i = 0; i < wish.settings.length_count; i++)
+    if (wish.lengths[i] < 2)
+      RAISE(error, ALIBI_INVALID, "--length: expected at least 2 tokens, found %" PRId64, wish.lengths[i]);
   wish.settings.lengths = wish.lengths;
   wish.settings.depths = wish.depths;
   wish.settings.trials = flags.trials;

@@ -131,6 +131,13 @@ static const char *shade(double share)
   return !isfinite(share) ? " " : shades[share >= 0.95 ? 4 : share >= 0.8 ? 3 : share >= 0.5 ? 2 : share >= 0.2 ? 1 : 0];
 }
 
+static bool any_done(const task_result *t)
+{
+  for (size_t i = 0; i < t->count; i++)
+    if (!t->rows[i].why[0]) return true;
+  return false;
+}
+
 static void add_grid(draft *d, const task_report *r, const task_line *line)
 {
   const task_result *t = &line->result;
@@ -208,7 +215,7 @@ char *task_table(const task_report *r)
     draft_add(&d, "\n");
     add_reach(&d, r);
     for (size_t i = 0; i < r->count; i++)
-      if (r->lines[i].result.columns > 1) add_grid(&d, r, &r->lines[i]);
+      if (r->lines[i].result.columns > 1 && any_done(&r->lines[i].result)) add_grid(&d, r, &r->lines[i]);
   }
   return draft_take(&d);
 }
