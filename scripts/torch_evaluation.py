@@ -24,24 +24,21 @@ class Scored:
 
 # ---- which window a target belongs to ----
 
-def probes(n, targets, longest, most=0):
-    """Ends of the inputs of fixed-target's windows: every `targets` tokens, or spread evenly so that `most` are scored."""
-    ends = list(range(longest, n, targets))
-    if most:
-        count = min(len(ends), max(1, most // targets))
-        ends = [ends[i * len(ends) // count] for i in range(count)]
-    return ends
-
-
 def probe_targets(shortest):
     return max(1, min(200, shortest // 4))
 
 
-def windows(protocol, n, w, s=0, shortest=0, longest=0, most=0):
+def probes(texts, shortest, longest, most=0):
+    """(document, end of its inputs) of fixed-target's windows: every T tokens where the longest window has room, or spread
+    evenly so that at most so many tokens are scored."""
+    t = probe_targets(shortest)
+    places = [(d, end) for d, text in enumerate(texts) for end in range(longest, len(text), t)]
+    count = min(len(places), max(1, most // t)) if most else len(places)
+    return [places[i * len(places) // count] for i in range(count)]
+
+
+def windows(protocol, n, w, s=0):
     """{place of the first input: targets} of a text of n tokens, read w at a time."""
-    if protocol == "fixed-target":
-        t = probe_targets(shortest or w)
-        return {end - w: range(end - t + 1, end + 1) for end in probes(n, t, longest or w, most)}
     w = min(w, n - 1)
 
     def nonoverlapping(target):
@@ -87,43 +84,45 @@ def read_windows(model, tokens, found, beginning=None, states=None):
 
 
 def read_stream(model, tokens, w, s, beginning=None):
-    """Pieces of s tokens, each seeing the last w - s of the keys and values that were carried on, layer by layer, and itself."""
-    inputs = tokens[:-1] if beginning is None else torch.cat([torch.tensor([beginning]), tokens[:-1]])
-    if len(inputs) <= w:
-        s = w
+    """The first w inputs, then pieces of s, each seeing itself and the last w - s of the keys and values that were carried on,
+    layer by layer."""
+    inputs, skipped = tokens[:-1], 0
+    if beginning is not None:
+        inputs, skipped = torch.cat([torch.tensor([beginning]), inputs]), 1  # what it predicts is not scored
     caches, losses, contexts = [{} for _ in range(model.layers)], [], []
-    for first in range(0, len(inputs), s):
+    pieces = [range(0, min(w, len(inputs)))] + [range(i, min(i + s, len(inputs))) for i in range(w, len(inputs), s)]
+    for piece in pieces:
         for cache in caches:
             for name, carried in cache.items():
                 cache[name] = carried[:, :, max(0, carried.shape[2] - (w - s)) :]
-        piece = inputs[first : first + s]
-        seen = min(first, w - s)
-        states = model.read(piece[None], first, caches)[0]
-        skipped = 1 if beginning is not None and first == 0 else 0  # the first token of a text is not scored
-        target = first + torch.arange(skipped, len(piece)) + (1 if beginning is None else 0)
-        losses.append(losses_of(model, states[skipped:], tokens[target]).double())
-        contexts.append(seen + 1 + torch.arange(skipped, len(piece)))
+        seen = caches[0]["keys"].shape[2] if caches[0] else 0
+        states = model.read(inputs[None, piece.start : piece.stop], piece.start, caches)[0]
+        scored = torch.arange(skipped if piece.start == 0 else 0, len(piece))
+        losses.append(losses_of(model, states[scored], tokens[piece.start + scored + 1 - skipped]).double())
+        contexts.append(seen + scored + 1)
     return torch.cat([torch.zeros(1, dtype=torch.long), *contexts]), torch.cat([torch.zeros(1).double(), *losses])
 
 
 @torch.no_grad()
-def evaluate(model, tokens, protocol, w, s=0, documents=(0,), beginning=None, **sweep):
-    """sweep: shortest, longest, most of fixed-target."""
+def evaluate(model, tokens, protocol, w, s=0, documents=(0,), beginning=None, shortest=0, longest=0, most=0):
+    """shortest, longest (windows of the sweep), most: of fixed-target."""
+    texts = [tokens[start:end] for start, end in zip(documents, [*documents[1:], len(tokens)])]
+    room = w - (beginning is not None)  # tokens of the text in a window
+    if protocol == "fixed-target":
+        longest = (longest or w) - (beginning is not None)
+        t, found = probe_targets(shortest or w), {}
+        for d, end in probes(texts, shortest or w, longest, most):
+            found.setdefault(d, {})[end - room] = range(end - t + 1, end + 1)
+    else:
+        found = {d: windows(protocol, len(text), room, s) for d, text in enumerate(texts) if len(text) > 1}
     parts = []
-    capacity = w - (beginning is not None)
-    for number, (start, end) in enumerate(zip(documents, [*documents[1:], len(tokens)])):
-        text = tokens[start:end]
-        if len(text) < 2 or (protocol == "fixed-target" and len(text) <= (sweep.get("longest") or w)):
-            continue
+    for d, its_windows in found.items():
         if protocol == "streaming":
-            contexts, losses = read_stream(model, text, w, s, beginning)
-            targets = torch.arange(1, len(text))
+            contexts, losses = read_stream(model, texts[d], w, s, beginning)
         else:
-            less = {name: value - (beginning is not None) for name, value in sweep.items() if name in ("longest",) and value}
-            found = windows(protocol, len(text), capacity, s, **{**sweep, **less})
-            contexts, losses = read_windows(model, text, found, beginning)
-            targets = torch.tensor(sorted(t for some in found.values() for t in some))
-        parts.append((targets + start, torch.full_like(targets, number), contexts[targets], losses[targets]))
+            contexts, losses = read_windows(model, texts[d], its_windows, beginning)
+        targets = torch.tensor(sorted(t for some in its_windows.values() for t in some))
+        parts.append((targets + documents[d], torch.full_like(targets, d), contexts[targets], losses[targets]))
     return Scored(*(torch.cat(column) for column in zip(*parts)))
 
 
@@ -141,21 +140,22 @@ def block_numbers(document):
     return numbers
 
 
-def mean_and_error(loss, document):
-    """The error is that of a ratio, sums of losses over sums of targets, the blocks being drawn."""
-    mean, block = loss.mean(), block_numbers(document)
-    blocks = int(block.max()) + 1 if len(block) else 0
+def mean_and_error(loss, document, wanted=None):
+    """Of the wanted ones (None: all).  The error is that of a ratio, sums of losses over numbers of targets, blocks being drawn."""
+    block = block_numbers(document)
+    if wanted is not None:
+        loss, block = loss[wanted], block[wanted]
+    mean, blocks = loss.mean(), len(block.unique())
     if blocks < 2:
         return mean.item(), math.nan
-    away = torch.zeros(blocks).double().index_add(0, block, loss - mean)
+    away = torch.zeros(int(block.max()) + 1).double().index_add(0, block, loss - mean)
     return mean.item(), (away.square().sum() * blocks / (blocks - 1)).sqrt().item() / len(loss)
 
 
 def early_split(scored, early):
-    """Targets that were early, their mean, and mean and error of the others."""
+    """How many targets were early, their mean, and mean and error of the others."""
     is_early = scored.context < early
-    late = mean_and_error(scored.loss[~is_early], scored.document[~is_early])
-    return int(is_early.sum()), scored.loss[is_early].mean().item(), *late
+    return int(is_early.sum()), scored.loss[is_early].mean().item(), *mean_and_error(scored.loss, scored.document, ~is_early)
 
 
 def difference(a, b):
@@ -165,14 +165,16 @@ def difference(a, b):
 
 
 def position_curve(scored, w):
-    """Of nonoverlapping: mean loss at each output of full windows, over a centred run of 101, and half its 95 % band."""
+    """Of nonoverlapping: mean loss at each output of full windows, over a centred run of 101 (near the ends as wide as fits), and
+    half its 95 % band."""
     rows = []
     for d in scored.document.unique():
         loss = scored.loss[scored.document == d]
         rows += [*loss[: len(loss) // w * w].reshape(-1, w)]
     rows = torch.stack(rows)
-    smooth = torch.stack([rows[:, max(0, i - RUN // 2) : i + RUN // 2 + 1].mean(1) for i in range(w)], 1)
-    return smooth.mean(0), 1.96 * smooth.std(0) / math.sqrt(len(rows)), len(rows)
+    sides = [min(RUN // 2, i, w - 1 - i) for i in range(w)]
+    smooth = torch.stack([rows[:, i - side : i + side + 1].mean(1) for i, side in enumerate(sides)], 1)
+    return smooth.mean(0), 1.959963984540054 * smooth.std(0) / math.sqrt(len(rows)), len(rows)
 
 
 def bits_per_byte(scored, tokens, token_bytes):
