@@ -95,9 +95,9 @@ typedef struct alibi_evaluate_result {
 ALIBI_API void alibi_evaluate_options_init(alibi_evaluate_options *options);
 
 /* tokens [count]; token_bytes [vocabulary]: bytes of each token's text, or NULL.  ALIBI_INVALID where an option is
- * wrong, the text is too short, the extension unknown, or the model has no such positions; ALIBI_CANCELLED between
- * batches. While it runs it may keep a second copy of the weights, so the model is not to be used elsewhere
- * meanwhile. */
+ * wrong, the text is too short, the extension unknown, or the model has no such positions; ALIBI_CANCELLED after
+ * alibi_context_cancel.  While it runs it may keep a second copy of the weights, so the model is not to be used
+ * elsewhere meanwhile. */
 ALIBI_API alibi_status alibi_evaluate(alibi_model *model, const uint32_t *tokens, size_t count,
                                       const uint32_t *token_bytes, const alibi_evaluate_options *options,
                                       alibi_evaluate_result *result, alibi_error *error);
@@ -127,8 +127,9 @@ ALIBI_API alibi_status alibi_evaluation_add(alibi_evaluation *evaluation, const 
 /* Runs all rows that were not run.  keep: NULL, or a file where losses are put down every few seconds; one that is
  * there already from an evaluation of the same model, text and rows is gone on from, to the same bits (streaming:
  * from the document's beginning), and any other is refused (ALIBI_BAD_INPUT).  The file stays: it is the caller's
- * to remove.  When it is cancelled or fails, a next call goes on; until one succeeds no row of it has results.
- * progress may be NULL. */
+ * to remove.  A place that cannot be written is refused at the beginning, and told to the context's log later.  When
+ * the run is cancelled or fails, a next call goes on; until one succeeds no row of it has results.  progress may be
+ * NULL. */
 ALIBI_API alibi_status alibi_evaluation_run(alibi_evaluation *evaluation, const char *keep,
                                             alibi_evaluation_progress *progress, void *user, alibi_error *error);
 

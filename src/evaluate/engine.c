@@ -66,6 +66,7 @@ static status engine_new(alibi_model *model, const plan *p, const engine_options
                       .length = options->length,
                       .carries = p->streams,
                       .carried = p->past,
+                      .stops_when_cancelled = true,
                       .head_rows = size.targets < HEAD_ROWS ? size.targets : HEAD_ROWS,
                       .extension = options->extension,
                       .extension_options = options->extension_options};

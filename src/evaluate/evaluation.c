@@ -318,6 +318,13 @@ done:
   return result;
 }
 
+/* While it runs: a disk that is full for a while is no reason to stop, and is told. */
+static void keep(const alibi_evaluation *e, keeper *k)
+{
+  alibi_error error = {0};
+  if (write_kept(e, k, &error) != ALIBI_OK) context_log(e->model->context, ALIBI_LOG_WARNING, "%s", error.message);
+}
+
 static status read_kept(alibi_evaluation *e, const keeper *k, alibi_error *error)
 {
   losses_part *parts = NULL;
@@ -360,14 +367,15 @@ static void tell(const run *r)
 static status after_batch(void *user, size_t windows, size_t targets, alibi_error *error)
 {
   run *r = user;
+  (void)error;
   losses_part *done = &r->part->done;
   for (size_t w = done->windows; w < windows; w++) r->done += (int64_t)r->part->plan.windows[w].inputs;
   done->windows = windows;
   done->targets = targets;
   done->seconds = r->before + system_seconds() - r->begun;
   tell(r);
-  if (!r->keeper.path || system_seconds() < r->keeper.next) return ALIBI_OK;
-  return write_kept(r->evaluation, &r->keeper, error);
+  if (r->keeper.path && system_seconds() >= r->keeper.next) keep(r->evaluation, &r->keeper);
+  return ALIBI_OK;
 }
 
 /* What streams goes on from the last window that goes on from no other: keys and values are not kept. */
@@ -429,24 +437,21 @@ done:
   return result;
 }
 
-status alibi_evaluation_run(alibi_evaluation *e, const char *keep, alibi_evaluation_progress *progress, void *user,
+status alibi_evaluation_run(alibi_evaluation *e, const char *path, alibi_evaluation_progress *progress, void *user,
                             alibi_error *error)
 {
-  run r = {.evaluation = e, .keeper.path = keep, .progress = progress, .user = user};
+  run r = {.evaluation = e, .keeper.path = path, .progress = progress, .user = user};
   status result = ALIBI_OK;
   for (size_t i = 0; i < e->row_count; i++)
     if (!e->rows[i].entered) TRY(add_part(e, i, error));
   if (e->part_count == 0) return ALIBI_OK;
-  if (keep) {
+  if (path) {
     TRY(identify(e, &r.keeper.what, error));
     TRY(read_kept(e, &r.keeper, error));
     TRY(write_kept(e, &r.keeper, error)); /* a place where nothing can be written is known now, not in an hour */
   }
   result = run_parts(e, &r, error);
-  if (keep) {
-    status written = write_kept(e, &r.keeper, result == ALIBI_OK ? error : NULL);
-    if (result == ALIBI_OK) result = written;
-  }
+  if (path) keep(e, &r.keeper);
   if (result == ALIBI_OK) result = give_losses(e, error);
 done:
   return result;

@@ -230,6 +230,7 @@ static status attend(model_pass *p, const walk_shape *s, size_t layer, block_act
   if (layer + 1 == (size_t)p->model->config.layers) narrow(p);
   op_attention a = walk_attention(p, s, layer, b);
   if (carry_of(p)) carry_on(p, s, layer, b, &a);
+  a.stops_when_cancelled = p->shape.stops_when_cancelled;
   if (p->drops) {
     p->tally = (attention_tally){0};
     a.tally = &p->tally;
@@ -240,6 +241,8 @@ static status attend(model_pass *p, const walk_shape *s, size_t layer, block_act
     return shared_attention_forward(p->shared, p->model->context, &a, p->sequences, p->segment_count,
                                     p->reach + (p->shape.keep ? layer * p->shape.segments : 0), error);
   op_attention_forward(p->model->context, &a, p->attention_memory);
+  if (a.stops_when_cancelled && context_cancelled(p->model->context))
+    return context_check_cancel(p->model->context, error);
   return p->drops ? watch(p, s, layer, b, error) : ALIBI_OK;
 }
 
@@ -407,6 +410,8 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
   if (walk_drops(p)) walk_drop(p, &s, 0, DROP_EMBEDDING, 0, s.rows, p->blocks[0].x, p->blocks[0].x, false);
   for (size_t layer = 0; layer < layers; layer++) {
     bool last = layer + 1 == layers;
+    result = p->shape.stops_when_cancelled ? context_check_cancel(p->model->context, error) : ALIBI_OK;
+    if (result != ALIBI_OK) return result;
     block_activations *b = &p->blocks[p->shape.keep ? layer : 0];
     result = run_block(p, &s, layer, b, last || !p->shape.keep ? p->residual : p->blocks[layer + 1].x, error);
     if (result != ALIBI_OK) return result;

@@ -70,6 +70,7 @@ typedef struct pass_shape {
   size_t head_rows; /* rows of logits held at once */
   bool keep;        /* for backward */
   bool drops;       /* caches may have pools */
+  bool stops_when_cancelled; /* a forward run ends with ALIBI_CANCELLED in its midst */
   bool recompute;   /* keeps of each block only its input and what attention gave, and makes the rest again in backward: a
                        product with three of four weights, but never attention, whose cost grows with the length */
   bool in_gradients; /* kept: activations of the last blocks lie where the gradients of the first ones will, and backward is

@@ -671,6 +671,44 @@ static void test_stopped_runs_go_on(void **state)
   alibi_context_free(context);
 }
 
+static void lose_folder(void *user, int64_t done, int64_t total)
+{
+  (void)total;
+  if (done > 0) scratch_remove_tree(user);
+}
+
+/* A place that cannot be written any more is told, and the run goes on. */
+static void count_warnings(void *user, alibi_log_level level, const char *sentence)
+{
+  int *count = user;
+  assert_int_equal(level, ALIBI_LOG_WARNING);
+  assert_non_null(strstr(sentence, "losses"));
+  ++*count;
+}
+
+static void test_a_place_that_is_lost_ends_no_run(void **state)
+{
+  (void)state;
+  char folder[512];
+  int warnings = 0;
+  alibi_context *context = make_context(1);
+  context->log = count_warnings;
+  context->log_user = &warnings;
+  alibi_model *model = make_model(context, "alibi", 3);
+  snprintf(folder, sizeof folder, "%s", scratch_path("lost"));
+  assert_int_equal(mkdir(folder, 0700), 0);
+  alibi_evaluation *e = begin(model, 400, NULL, 0), *expected = begin(model, 400, NULL, 0);
+  add(e, with(ALIBI_SLIDING, 16, 4));
+  add(expected, with(ALIBI_SLIDING, 16, 4));
+  run(expected);
+  assert_int_equal(alibi_evaluation_run(e, scratch_path("lost/losses"), lose_folder, folder, NULL), ALIBI_OK);
+  assert_int_equal(warnings, 1);
+  expect_same_losses(e, 0, expected, 0);
+  alibi_evaluation_free(e), alibi_evaluation_free(expected);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
 static void refuse_file(alibi_model *model, const char *keep, int protocol, size_t count, const char *sentence)
 {
   alibi_error error = {0};
@@ -752,6 +790,7 @@ int main(void)
       cmocka_unit_test(test_differences),
       cmocka_unit_test(test_losses_by_place),
       cmocka_unit_test_setup_teardown(test_stopped_runs_go_on, scratch_setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(test_a_place_that_is_lost_ends_no_run, scratch_setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(test_files_of_others_and_damaged_ones_are_refused, scratch_setup,
                                       scratch_teardown),
   };

@@ -282,6 +282,49 @@ static void test_same_bits_for_threads(void **state)
   }
 }
 
+/* A piece that was stopped is as if it had not been. */
+static void test_a_cancelled_piece_leaves_no_trace(void **state)
+{
+  (void)state;
+  enum { FIRST = 20, NEXT = 7, SEEN = 11 };
+  alibi_context *context = tiny_context(NULL, 1);
+  alibi_model *model = tiny_model(context, "position=fox");
+  float losses[2][NEXT];
+  size_t rows[NEXT];
+  for (size_t i = 0; i < NEXT; i++) rows[i] = i;
+  for (int stopped = 0; stopped < 2; stopped++) {
+    pass_shape shape = {.rows = FIRST,
+                        .segments = 1,
+                        .length = TEXT,
+                        .head_rows = NEXT,
+                        .carries = true,
+                        .carried = SEEN,
+                        .stops_when_cancelled = true};
+    pass_segment first = {.count = FIRST}, next = {.count = NEXT, .first = FIRST, .seen = SEEN};
+    model_pass *pass;
+    alibi_error error = {0};
+    assert_int_equal(model_pass_new(model, &shape, &pass, NULL), ALIBI_OK);
+    assert_int_equal(model_carry_new(pass, &first.carry, NULL), ALIBI_OK);
+    next.carry = first.carry;
+    assert_int_equal(model_forward(pass, text, &first, 1, NULL), ALIBI_OK);
+    if (stopped) {
+      alibi_context_cancel(context);
+      assert_int_equal(model_forward(pass, text + FIRST, &next, 1, NULL), ALIBI_CANCELLED);
+      atomic_store(&context->cancelled, 0);
+    }
+    assert_int_equal(model_forward(pass, text + FIRST, &next, 1, NULL), ALIBI_OK);
+    model_losses(pass, rows, text + FIRST + 1, NEXT, losses[stopped]);
+    next.seen = SEEN + 1;
+    assert_int_equal(model_forward(pass, text, &next, 1, &error), ALIBI_INVALID);
+    assert_non_null(strstr(error.message, "expected one run that sees at most 11 tokens before itself"));
+    model_carry_free(first.carry);
+    model_pass_free(pass);
+  }
+  assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
 /* By hand: a piece of 5, then of 2 behind 3, one token left. */
 static void test_plan_by_hand(void **state)
 {
@@ -319,6 +362,7 @@ int main(void)
       cmocka_unit_test(test_every_method_against_its_definition),
       cmocka_unit_test(test_one_piece_is_one_window),
       cmocka_unit_test(test_same_bits_for_threads),
+      cmocka_unit_test(test_a_cancelled_piece_leaves_no_trace),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
