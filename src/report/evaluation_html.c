@@ -189,9 +189,9 @@ static void add_split(page *p, const grid *g)
 static void add_protocols(page *p)
 {
   const char *protocols[PROTOCOLS];
-  size_t count = evaluation_protocols(p->results, protocols, PROTOCOLS);
+  size_t count = protocol_list(p->curves, protocols, PROTOCOLS);
   grid g;
-  draft_add(p->d, "<h2>The numbers</h2>\n");
+  html_numbers(p->d);
   for (size_t i = 0; i < count; i++) {
     if (grid_open(p, protocols[i], &g)) add_protocol(p, &g);
     grid_close(&g);

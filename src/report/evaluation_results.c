@@ -72,6 +72,7 @@ size_t evaluation_protocols(const evaluation_results *results, const char **name
 const char *evaluation_verdict(const evaluation_row *row)
 {
   if (row->error || row->paired_tokens == 0) return NULL;
+  if (row->difference == 0 && !(row->difference_standard_error > 0)) return "equal";
   if (!(fabs(row->difference) > SURE * row->difference_standard_error)) return "unclear";
   return row->difference < 0 ? "better" : "worse";
 }
@@ -134,16 +135,26 @@ bool evaluation_gain_of(const evaluation_results *results, const evaluation_row 
 
 static const char *const fairest[] = {"fixed-target", "sliding", "streaming", "nonoverlapping"};
 
+/* Models that read other tokens than the first compare by bits a byte alone. */
+static bool reads_apart(const evaluation_results *results)
+{
+  for (size_t i = 0; i < results->model_count; i++)
+    if (!results->models[i].same_tokens) return true;
+  return false;
+}
+
+/* Of the lines that are not `but` the lowest. */
 static const evaluation_row *lowest_at(const evaluation_results *results, const char *protocol, int64_t length,
-                                       size_t *measured)
+                                       const evaluation_row *but, size_t *measured)
 {
   const evaluation_row *lowest = NULL;
+  bool apart = reads_apart(results);
   *measured = 0;
   for (size_t i = 0; i < results->line_count; i++) {
     const evaluation_row *r = evaluation_find(results, i, protocol, length, -1);
-    if (!r || r->error || !isfinite(r->nll)) continue;
+    if (!r || r == but || r->error || !isfinite(r->nll)) continue;
     ++*measured;
-    if (!lowest || r->nll < lowest->nll) lowest = r;
+    if (!lowest || (apart ? r->bits_per_byte < lowest->bits_per_byte : r->nll < lowest->nll)) lowest = r;
   }
   return lowest;
 }
@@ -164,44 +175,55 @@ static void add_label(draft *d, const evaluation_results *results, const evaluat
   draft_add_clean(d, results->lines[r->line].label);
 }
 
-/* Against the first line, because that is what the pairs are made with; whether the lowest is sure to be below the
- * others too stands in the table. */
-static void add_comparison(draft *d, const evaluation_results *results, const evaluation_row *lowest,
-                           int64_t length)
+/* Pairs are made with the first line: it is compared with the lowest, or where it is that with the next. */
+static void add_comparison(draft *d, const evaluation_results *results, const evaluation_row *lowest)
 {
-  const char *verdict = evaluation_verdict(lowest);
-  const evaluation_row *first = evaluation_find(results, 0, lowest->protocol, length, -1);
+  const evaluation_row *first = evaluation_find(results, 0, lowest->protocol, lowest->length, -1);
+  size_t measured;
+  const evaluation_row *second = lowest_at(results, lowest->protocol, lowest->length, lowest, &measured);
+  const evaluation_row *other = lowest->line == 0 ? second : first;
+  const evaluation_row *paired = lowest->line == 0 ? other : lowest;
   double percent, error;
-  if (lowest->line == 0 || !first || first->error) return;
-  if (!verdict) {
-    draft_add(d, "; it reads other tokens than ");
-    add_label(d, results, first);
-    draft_add(d, ": compare bits per byte");
+  if (!other || other->error) return;
+  const char *verdict = evaluation_verdict(paired);
+  if (!verdict) return;
+  evaluation_percent(paired, &percent, &error);
+  draft_add(d, "; ");
+  add_label(d, results, paired);
+  draft_add(d, " is %.2f %% %s ", fabs(percent), percent > 0 ? "above" : "below");
+  add_label(d, results, paired == lowest ? first : lowest);
+  if (isfinite(error)) draft_add(d, " (+- %.2f %%, over the same tokens)", error);
+  if (strcmp(verdict, "unclear") == 0) draft_add(d, ", which is no sure difference");
+}
+
+static void add_figure(draft *d, const evaluation_results *results, const evaluation_row *r, bool lowest)
+{
+  char number[40], error[40];
+  if (reads_apart(results)) {
+    draft_add(d,
+              " needs %s%.4f bits a byte; the models read different tokens, so that their perplexities do not "
+              "compare",
+              lowest ? "the fewest, " : "", r->bits_per_byte);
     return;
   }
-  evaluation_percent(lowest, &percent, &error);
-  draft_add(d, ", %.2f %% below ", -percent);
-  add_label(d, results, first);
-  if (isfinite(error)) draft_add(d, " (+- %.2f %% over the same tokens)", error);
-  if (strcmp(verdict, "better") != 0) draft_add(d, ", which is no sure difference");
+  number_short(r->perplexity, number, sizeof number);
+  number_short(r->standard_error, error, sizeof error);
+  draft_add(d, " has %sa perplexity of %s", lowest ? "the lowest, " : "", number);
+  if (isfinite(r->standard_error)) draft_add(d, " +- %s", error);
 }
 
 char *evaluation_answer(const evaluation_results *results)
 {
   draft d = {0};
-  char number[40], error[40];
   size_t measured;
   for (size_t p = 0; p < sizeof fairest / sizeof fairest[0]; p++) {
     int64_t length = longest_measured(results, fairest[p]);
-    const evaluation_row *lowest = length ? lowest_at(results, fairest[p], length, &measured) : NULL;
+    const evaluation_row *lowest = length ? lowest_at(results, fairest[p], length, NULL, &measured) : NULL;
     if (!lowest) continue;
-    number_short(lowest->perplexity, number, sizeof number);
-    number_short(lowest->standard_error, error, sizeof error);
     draft_add(&d, "Reading %lld tokens at once (%s), ", (long long)length, fairest[p]);
     add_label(&d, results, lowest);
-    draft_add(&d, " has %sa perplexity of %s", measured > 1 ? "the lowest, " : "", number);
-    if (isfinite(lowest->standard_error)) draft_add(&d, " +- %s", error);
-    add_comparison(&d, results, lowest, length);
+    add_figure(&d, results, lowest, measured > 1);
+    add_comparison(&d, results, lowest);
     draft_add(&d, ".");
     return draft_take(&d);
   }

@@ -96,8 +96,8 @@ const evaluation_row *evaluation_find(const evaluation_results *results, size_t 
 /* The protocols of the rows, in their order; borrowed names, at most `most`. */
 size_t evaluation_protocols(const evaluation_results *results, const char **names, size_t most);
 
-/* "better", "worse": the difference is more than two of its standard errors; else "unclear".  NULL: not compared.
- */
+/* "better", "worse": the difference is more than two of its standard errors; "equal": there is none, token by
+ * token; else "unclear".  NULL: not compared. */
 const char *evaluation_verdict(const evaluation_row *row);
 
 /* exp(difference) - 1 and its error, in percent of the first line's perplexity. */

@@ -52,12 +52,7 @@ static void add_tables(draft *d, const study_results *results, const char **prot
 {
   html_notes n = {.count = 0};
   if (count == 0) return;
-  draft_add(
-      d,
-      "<h2>The numbers</h2>\n<p class=\"scale\"><span>Compared with the same method at its training length:</span>"
-      "<span><i class=\"good\"></i>at most 2 %% worse</span><span><i class=\"near\"></i>up to 10 %% worse</span>"
-      "<span><i class=\"worse\"></i>up to 1.5 times</span><span><i class=\"bad\"></i>up to 2.5 times</span>"
-      "<span><i class=\"broken\"></i>beyond that</span></p>\n");
+  html_numbers(d);
   for (size_t i = 0; i < count; i++) add_table(d, results, protocols[i], &n);
   html_note_list(d, &n);
 }

@@ -28,6 +28,16 @@ void html_end(draft *d, const study_results *results)
   draft_add(d, ".</footer>\n</main>\n</body>\n</html>\n");
 }
 
+void html_numbers(draft *d)
+{
+  draft_add(
+      d,
+      "<h2>The numbers</h2>\n<p class=\"scale\"><span>Compared with itself at its training length:</span>"
+      "<span><i class=\"good\"></i>at most 2 %% worse</span><span><i class=\"near\"></i>up to 10 %% worse</span>"
+      "<span><i class=\"worse\"></i>up to 1.5 times</span><span><i class=\"bad\"></i>up to 2.5 times</span>"
+      "<span><i class=\"broken\"></i>beyond that</span></p>\n");
+}
+
 void html_protocol(draft *d, const char *protocol)
 {
   draft_add(d, "<h3>");

@@ -22,6 +22,8 @@ void html_seconds(draft *d, double seconds);
 void html_number(draft *d, double value); /* opens a cell */
 /* A piece of line in a method's colour. */
 void html_key(draft *d, const char *colour, bool dashed, bool heavy);
+/* The heading of all tables, with the scale of their colours. */
+void html_numbers(draft *d);
 /* The heading of a protocol and what it means; the beginning of a wide table with a column a length. */
 void html_protocol(draft *d, const char *protocol);
 void html_lengths(draft *d, const study_results *results, const char *first, const int64_t *lengths, size_t count);

@@ -120,6 +120,8 @@ static void verdicts_need_two_errors(void **state)
   assert_string_equal(evaluation_verdict(&row), "worse");
   row.difference_standard_error = NAN;
   assert_string_equal(evaluation_verdict(&row), "unclear");
+  row.difference = row.difference_standard_error = 0;
+  assert_string_equal(evaluation_verdict(&row), "equal");
   row.paired_tokens = 0;
   assert_null(evaluation_verdict(&row));
   double percent, error;
@@ -166,16 +168,26 @@ static void answer_says_better_only_where_sure(void **state)
   char *answer = evaluation_answer(&r);
   scratch_says(answer,
                "Reading 128 tokens at once (nonoverlapping), <b>\"q\" + ntk has the lowest, a perplexity of");
-  scratch_says(answer, "18.13 % below a (+- 0.82 % over the same tokens)");
+  scratch_says(answer, "; <b>\"q\" + ntk is 18.13 % below a (+- 0.82 %, over the same tokens).");
   assert_null(strstr(answer, "no sure"));
   free(answer);
   r.rows[5].difference_standard_error = 0.2;
   answer = evaluation_answer(&r);
   scratch_says(answer, "which is no sure difference");
   free(answer);
-  r.rows[5].paired_tokens = 0;
+  r.rows[5].paired_tokens = 0; /* of other tokens: the perplexity may be the lowest and say nothing */
+  r.models[1].same_tokens = false;
+  r.rows[5].bits_per_byte = 9;
   answer = evaluation_answer(&r);
-  scratch_says(answer, "it reads other tokens than a: compare bits per byte");
+  scratch_says(answer, ", a needs the fewest, 2.0717 bits a byte; the models read different tokens");
+  free(answer);
+  r.models[1].same_tokens = true;
+  r.rows[5].paired_tokens = 1;
+  r.rows[5].nll = 9;
+  r.rows[5].difference = log(1.5);
+  answer = evaluation_answer(&r); /* the first is the lowest: against the next */
+  scratch_says(answer, "a has the lowest, a perplexity of");
+  scratch_says(answer, "; <b>\"q\" + ntk is 50.00 % above a (+- 30.00 %, over the same tokens).");
   free(answer);
   for (size_t i = 0; i < r.row_count; i++)
     if (!r.rows[i].error) r.rows[i].error = copy("no");
