@@ -25,8 +25,8 @@
  * is in the result (longest_window).
  *
  * Means are over tokens; standard errors over blocks: runs of at least 1000 tokens of a document, or a document
- * that is shorter than two of these.  Results are the same, to the bit, for any number of threads and any number of
- * windows per batch. */
+ * that is shorter than two of these.  Results are the same, to the bit, for any number of threads and any number
+ * of windows per batch. */
 /* clang-format on */
 #ifndef ALIBI_EVALUATE_H
 #define ALIBI_EVALUATE_H
@@ -127,9 +127,9 @@ ALIBI_API alibi_status alibi_evaluation_add(alibi_evaluation *evaluation, const 
 /* Runs all rows that were not run.  keep: NULL, or a file where losses are put down every few seconds; one that is
  * there already from an evaluation of the same model, text and rows is gone on from, to the same bits (streaming:
  * from the document's beginning), and any other is refused (ALIBI_BAD_INPUT).  The file stays: it is the caller's
- * to remove.  A place that cannot be written is refused at the beginning, and told to the context's log later.  When
- * the run is cancelled or fails, a next call goes on; until one succeeds no row of it has results.  progress may be
- * NULL. */
+ * to remove.  A place that cannot be written is refused at the beginning, and told to the context's log later.
+ * When the run is cancelled or fails, a next call goes on; until one succeeds no row of it has results.  progress
+ * may be NULL. */
 ALIBI_API alibi_status alibi_evaluation_run(alibi_evaluation *evaluation, const char *keep,
                                             alibi_evaluation_progress *progress, void *user, alibi_error *error);
 
