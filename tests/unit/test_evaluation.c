@@ -326,6 +326,31 @@ static void test_documents_are_texts_of_their_own(void **state)
   alibi_context_free(context);
 }
 
+/* Where N <= W there is one window, whatever it is called. */
+static void test_protocols_agree_on_a_short_text(void **state)
+{
+  (void)state;
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "t5", 3);
+  for (size_t count = 2; count <= 33; count++) {
+    alibi_evaluation *e = begin(model, count, NULL, 0);
+    size_t first = add(e, with(ALIBI_NONOVERLAPPING, 32, 0));
+    for (int protocol = 0; protocol < ALIBI_PROTOCOL_COUNT; protocol++)
+      for (int64_t stride = 1; stride <= 32 && protocol != ALIBI_FIXED_TARGET; stride += 31)
+        add(e, with(protocol, 32, stride));
+    run(e);
+    for (size_t row = 0; row < 7; row++) {
+      expect_same_losses(e, row, e, first);
+      assert_int_equal(result(e, row, -1).longest_window, count - 1);
+      assert_int_equal(result(e, row, -1).tokens, count - 1);
+      assert_int_equal(result(e, row, -1).window, 32);
+    }
+    alibi_evaluation_free(e);
+  }
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
 static void test_limits_over_documents(void **state)
 {
   (void)state;
@@ -783,6 +808,7 @@ int main(void)
       cmocka_unit_test(test_rows_together_have_the_bits_of_rows_alone),
       cmocka_unit_test(test_shared_windows_are_run_once),
       cmocka_unit_test(test_documents_are_texts_of_their_own),
+      cmocka_unit_test(test_protocols_agree_on_a_short_text),
       cmocka_unit_test(test_limits_over_documents),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_beginning_token_stands_in_every_window),
