@@ -1,6 +1,6 @@
-/* alibi data: texts to shards of token ids, what lies in such a folder or file, and whether it is undamaged; and sets
- * of ids that are no text (data_synthetic.c).  The first operand says which; an option that has no meaning there is
- * refused, so that a slip does not pass for a setting. */
+/* alibi data: texts to shards of token ids, what lies in such a folder or file, and whether it is undamaged; and
+ * sets of ids that are no text (data_synthetic.c).  The first operand says which; an option that has no meaning
+ * there is refused, so that a slip does not pass for a setting. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,8 @@ static const field data_fields[] = {
      .minimum = 4,
      .maximum = 1000000,
      .initial = 8192,
-     .help = "build: tokens of the BPE that is trained on the texts, at least 256; synthetic: ids, without it 256"},
+     .help = "build: tokens of the BPE that is trained on the texts, at least 256; synthetic: ids, without it "
+             "256"},
     {.name = "sample_mb",
      .kind = FIELD_REAL,
      .offset = offsetof(data_options, sample_mb),
@@ -153,8 +154,8 @@ static status build(const command_line *line, alibi_error *error)
         error, ALIBI_INVALID,
         "--vocabulary and --sample-mb are for a tokenizer that is trained, and --tokenizer names a finished one");
   if (options.vocabulary < LEAST_VOCABULARY)
-    RAISE(error, ALIBI_INVALID, "--vocabulary: expected an integer from %d to 1000000, found %" PRId64, LEAST_VOCABULARY,
-          options.vocabulary);
+    RAISE(error, ALIBI_INVALID, "--vocabulary: expected an integer from %d to 1000000, found %" PRId64,
+          LEAST_VOCABULARY, options.vocabulary);
   if (valid && command_line_given(line, &options, "held_out"))
     RAISE(error, ALIBI_INVALID, "--held-out and --valid: expected one of them");
   data_build_request request = {.texts = line->operands + 1,
@@ -307,7 +308,8 @@ static status data_run(command_line *line, alibi_error *error)
                                                                                                 NULL};
   const char *verb = line->operand_count > 0 ? line->operands[0] : "nothing";
   if (strcmp(verb, "synthetic") == 0)
-    return data_synthetic(line, out, command_line_given(line, &options, "vocabulary") ? options.vocabulary : 0, error);
+    return data_synthetic(line, out, command_line_given(line, &options, "vocabulary") ? options.vocabulary : 0,
+                          error);
   const char *synthetic = data_synthetic_given(line);
   if (synthetic)
     return fail(error, ALIBI_INVALID, "%s belongs to data synthetic, not to data %s", synthetic, verb);
@@ -340,8 +342,8 @@ const command command_data = {
                "its names; it gives the files that end in .txt, .text, .md or like JSON lines, with .gz or .zst "
                "behind or not. A build "
                "that was stopped goes on when it is asked for again.\n"
-               "synthetic: sequences of ids that are no text, for a task that a small model can learn, such as recall: "
-               "alibi train DIR "
+               "synthetic: sequences of ids that are no text, for a task that a small model can learn, such as "
+               "recall: alibi train DIR "
                "--order documents --train-length N, with the --length N of here, then alibi task.\n"
                "show: what is in a folder that was built, or in a file: a shard, a token file of llm.c, or "
                "nanogpt:FILE.\n"

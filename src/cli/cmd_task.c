@@ -28,7 +28,8 @@ typedef struct task_flags {
 
 static const field flag_fields[] = {
     {"trials", FIELD_INTEGER, AT(trials), 1, 1000000, 10, NULL, NULL,
-     "prompts for each length and depth; of recall, multi-value and other tasks whose prompts have answers at many depths, for "
+     "prompts for each length and depth; of recall, multi-value and other tasks whose prompts have answers at "
+     "many depths, for "
      "each length; windows of longppl"},
     {"seed", FIELD_INTEGER, AT(seed), 0, 9007199254740992.0, 1, NULL, NULL, "of everything that is drawn"},
     {"json", FIELD_BOOLEAN, AT(json), 0, 1, 0, NULL, NULL, "print JSON, with every digit"},
@@ -45,12 +46,15 @@ static void write_details(void)
 {
   size_t used = (size_t)snprintf(details, sizeof details, "Tasks:\n");
   for (size_t i = 0; i < task_count() && used < sizeof details; i++)
-    used += (size_t)snprintf(details + used, sizeof details - used, "  %-18s %s\n", task_at(i)->name, task_at(i)->about);
+    used += (size_t)snprintf(details + used, sizeof details - used, "  %-18s %s\n", task_at(i)->name,
+                             task_at(i)->about);
   if (used < sizeof details)
-    snprintf(details + used, sizeof details - used,
-             "\nA prompt ends in its answer and has exactly as many tokens as were asked for. It counts as right where every "
-             "token of the answer is the most probable one after those before it: what greedy decoding would write. "
-             "docs/tasks.md has the tasks, the JSON and how to train models for recall.");
+    snprintf(
+        details + used, sizeof details - used,
+        "\nA prompt ends in its answer and has exactly as many tokens as were asked for. It counts as right where "
+        "every "
+        "token of the answer is the most probable one after those before it: what greedy decoding would write. "
+        "docs/tasks.md has the tasks, the JSON and how to train models for recall.");
 }
 
 static void task_add_options(command_line *line)
@@ -59,9 +63,10 @@ static void task_add_options(command_line *line)
   wish = (task_wish){0};
   length_list = NULL;
   depth_list = "0,0.25,0.5,0.75,1";
-  command_add_text(line, "length", "LIST", &length_list,
-                   "tokens of a prompt with its answer, such as 1024,4096; without it 1, 2, 4, 8 and 16 times the length of "
-                   "the first model's training");
+  command_add_text(
+      line, "length", "LIST", &length_list,
+      "tokens of a prompt with its answer, such as 1024,4096; without it 1, 2, 4, 8 and 16 times the length of "
+      "the first model's training");
   command_add_text(line, "depth", "LIST", &depth_list,
                    "where in the context lies what is asked for, from 0, its beginning, to 1, its end");
   command_add_text(line, "text", "FILE", &wish.text, "the haystack, and whose words are used");
@@ -90,11 +95,13 @@ static status read_depths(alibi_error *error)
     size_t at = wish.settings.depth_count;
     TRY(list_item("--depth", item, size, text, error));
     if (!number_read(text, &depth) || !(depth >= 0 && depth <= 1))
-      RAISE(error, ALIBI_INVALID, "--depth: expected numbers from 0 (the beginning) to 1 (the end), found '%s'", text);
+      RAISE(error, ALIBI_INVALID, "--depth: expected numbers from 0 (the beginning) to 1 (the end), found '%s'",
+            text);
     if (at > 0 && depth <= wish.depths[at - 1])
-      RAISE(error, ALIBI_INVALID, "--depth: expected each to be above the one before it, found '%s' after %g", text,
-            wish.depths[at - 1]);
-    if (at == TASK_DEPTHS) RAISE(error, ALIBI_INVALID, "--depth: expected at most %d of them, found more", TASK_DEPTHS);
+      RAISE(error, ALIBI_INVALID, "--depth: expected each to be above the one before it, found '%s' after %g",
+            text, wish.depths[at - 1]);
+    if (at == TASK_DEPTHS)
+      RAISE(error, ALIBI_INVALID, "--depth: expected at most %d of them, found more", TASK_DEPTHS);
     wish.depths[wish.settings.depth_count++] = depth;
   }
 done:
@@ -144,7 +151,8 @@ static status find_task(const char *name, alibi_error *error)
 static status read_wish(const command_line *line, alibi_error *error)
 {
   status result;
-  if (line->operand_count == 0) RAISE(error, ALIBI_INVALID, "task: expected a task and models; alibi task --help lists the tasks");
+  if (line->operand_count == 0)
+    RAISE(error, ALIBI_INVALID, "task: expected a task and models; alibi task --help lists the tasks");
   TRY(find_task(line->operands[0], error));
   if (line->operand_count == 1)
     RAISE(error, ALIBI_INVALID, "task %s: expected the directory of a model, found none", wish.task->name);
@@ -153,7 +161,8 @@ static status read_wish(const command_line *line, alibi_error *error)
   TRY(check_used(line, error));
   if (wish.task->depths) TRY(read_depths(error));
   if (length_list)
-    TRY(list_lengths("--length", length_list, LONGEST, wish.lengths, TASK_LENGTHS, &wish.settings.length_count, error));
+    TRY(list_lengths("--length", length_list, LONGEST, wish.lengths, TASK_LENGTHS, &wish.settings.length_count,
+                     error));
   for (size_t i = 0; i < wish.settings.length_count; i++)
     if (wish.lengths[i] < 2)
       RAISE(error, ALIBI_INVALID, "--length: expected at least 2 tokens, found %" PRId64, wish.lengths[i]);
@@ -194,7 +203,8 @@ static status describe(task_line *line, const task_subject *s, alibi_error *erro
   line->tokenizer = s->tokenizer ? alibi_tokenizer_kind(s->tokenizer) : NULL;
   line->text_tokens = (int64_t)s->material.text_count;
   extension_text_write(&choice, text, sizeof text);
-  if (text[0] && !(line->extension = strdup(text))) return fail(error, ALIBI_FAILED, "not enough memory for the results");
+  if (text[0] && !(line->extension = strdup(text)))
+    return fail(error, ALIBI_FAILED, "not enough memory for the results");
   return ALIBI_OK;
 }
 
@@ -215,7 +225,8 @@ static status run_model(alibi_context *context, const char *path, task_report *r
   settings.progress = on_progress;
   settings.user = &item;
   report->text_bytes = (int64_t)s.text_bytes;
-  if (s.extend && !report->extend) report->extend = wish.extension.extend ? wish.extension.extend : wish.extension.beyond;
+  if (s.extend && !report->extend)
+    report->extend = wish.extension.extend ? wish.extension.extend : wish.extension.beyond;
   TRY(task_check(wish.task, &s.material, &settings, wish.text, error));
   snprintf(what, sizeof what, "%s of %.60s", wish.task->name, line->name);
   item = progress_begin(what, wish.task->own_length ? 1 : tokens_ahead(), "tokens");

@@ -48,10 +48,10 @@ const char *data_synthetic_given(const command_line *line)
 /* Those of data build and data show. */
 static const char *given_other(const command_line *line)
 {
-  static const char *const others[] = {"tokenizer", "valid", "sample_mb", "held_out", "format", "field",
-                                       "skip_bad_lines", "shard_tokens", "json"};
-  static const char *const known[] = {"out", "vocabulary", "threads", "quiet", "length", "sequences",
-                                      "held_out_sequences", "seed", NULL};
+  static const char *const others[] = {"tokenizer", "valid",          "sample_mb",    "held_out", "format",
+                                       "field",     "skip_bad_lines", "shard_tokens", "json"};
+  static const char *const known[] = {"out",       "vocabulary",         "threads", "quiet", "length",
+                                      "sequences", "held_out_sequences", "seed",    NULL};
   const char *other = command_line_given_other(line, known);
   for (size_t i = 0; other && i < sizeof others / sizeof others[0]; i++) {
     char option[128];
@@ -79,7 +79,8 @@ status data_synthetic(const command_line *line, const char *out, int64_t vocabul
   const char *other = given_other(line);
   if (other) RAISE(error, ALIBI_INVALID, "%s belongs to another verb of alibi data, not to data synthetic", other);
   if (line->operand_count != 2)
-    RAISE(error, ALIBI_INVALID, "data synthetic: expected one task (%s), found %zu", names, line->operand_count - 1);
+    RAISE(error, ALIBI_INVALID, "data synthetic: expected one task (%s), found %zu", names,
+          line->operand_count - 1);
   task = task_find(line->operands[1]);
   if (!task || !task->sequence)
     RAISE(error, ALIBI_INVALID, "data synthetic: expected a task that can be trained, %s, found '%s'", names,
@@ -101,7 +102,9 @@ status data_synthetic(const command_line *line, const char *out, int64_t vocabul
   TRY(synthetic_make(context, &request, error));
   if (item >= 0) progress_end(item, NULL);
   if (!cli_quiet())
-    fprintf(stderr, "%s: %" PRIu64 " sequences of %zu tokens; alibi train --out MODEL --order documents --train-length %zu %s\n",
+    fprintf(stderr,
+            "%s: %" PRIu64
+            " sequences of %zu tokens; alibi train --out MODEL --order documents --train-length %zu %s\n",
             out, request.sequences, request.length, request.length, out);
 done:
   cli_context_free(context);

@@ -19,7 +19,8 @@ void task_options_add(command_line *line, bool trainable, task_own_options *opti
   }
 }
 
-const char *task_options_given(const command_line *line, const task_own_options *options, const evaluation_task *task)
+const char *task_options_given(const command_line *line, const task_own_options *options,
+                               const evaluation_task *task)
 {
   static char option[160];
   for (size_t i = 0; i < task_count(); i++)

@@ -17,7 +17,8 @@ typedef struct task_own_options {
 /* A group for each task with options; trainable: of those alone of which there are training sets. */
 void task_options_add(command_line *line, bool trainable, task_own_options *options);
 /* An option of a task other than `task` that was given, as it was typed; NULL: none. */
-const char *task_options_given(const command_line *line, const task_own_options *options, const evaluation_task *task);
+const char *task_options_given(const command_line *line, const task_own_options *options,
+                               const evaluation_task *task);
 const void *task_options_of(const task_own_options *options, const evaluation_task *task);
 
 #endif

@@ -20,8 +20,8 @@ static status open_tokenizer(const char *directory, const alibi_model *model, al
   TRY(alibi_tokenizer_open(path, tokenizer, error));
   uint32_t vocabulary = alibi_tokenizer_vocabulary(*tokenizer);
   if (vocabulary != alibi_model_get_config(model)->vocabulary)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32, path,
-          alibi_model_get_config(model)->vocabulary, vocabulary);
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32,
+          path, alibi_model_get_config(model)->vocabulary, vocabulary);
 done:
   free(path);
   return result;
@@ -35,7 +35,8 @@ static status read_text(const task_wish *wish, task_subject *s, alibi_error *err
   TRY(mapped_file_open(wish->text, &file, error));
   s->text_bytes = file.size;
   TRY(alibi_tokenizer_encode(s->tokenizer, file.data, file.size, &s->text, &count, error));
-  if (count < 2) RAISE(error, ALIBI_BAD_INPUT, "%s: expected at least 2 tokens of text, found %zu", wish->text, count);
+  if (count < 2)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected at least 2 tokens of text, found %zu", wish->text, count);
   TRY(word_list_read(file.data, file.size, &s->words, error));
   s->material.text = s->text;
   s->material.text_count = count;
@@ -56,7 +57,8 @@ static status open_evaluator(alibi_context *context, const task_wish *wish, task
   if (s->tokenizer) TRY(tokenizer_fingerprint(s->tokenizer, &own, error));
   if (tokenizer) TRY(tokenizer_fingerprint(tokenizer, &other, error));
   if (own != other)
-    RAISE(error, ALIBI_BAD_INPUT, "--evaluator %s: expected the tokenizer of the model, found another", wish->evaluator);
+    RAISE(error, ALIBI_BAD_INPUT, "--evaluator %s: expected the tokenizer of the model, found another",
+          wish->evaluator);
   s->material.evaluator = s->evaluator;
 done:
   alibi_tokenizer_free(tokenizer);
@@ -75,8 +77,8 @@ status task_subject_open(alibi_context *context, const char *path, const task_wi
   if (s->extend) TRY(model_config_read_extension(config, "--extend", s->extend, &s->choice, error));
   TRY(open_tokenizer(path, s->model, &s->tokenizer, error));
   if ((needs & TASK_NEEDS_TOKENIZER) && !s->tokenizer)
-    RAISE(error, ALIBI_INVALID, "%s: expected a model with a tokenizer, since the task %s is in words, found none", path,
-          wish->task->name);
+    RAISE(error, ALIBI_INVALID, "%s: expected a model with a tokenizer, since the task %s is in words, found none",
+          path, wish->task->name);
   s->material.tokenizer = s->tokenizer;
   s->material.vocabulary = (uint32_t)config->vocabulary;
   if (wish->text) TRY(read_text(wish, s, error));

@@ -1,4 +1,5 @@
-/* cli/task_subject.h - what `alibi task` is asked for, and a model that it is asked of, with what prompts are made of. */
+/* cli/task_subject.h - what `alibi task` is asked for, and a model that it is asked of, with what prompts are made
+ * of. */
 #ifndef CLI_TASK_SUBJECT_H
 #define CLI_TASK_SUBJECT_H
 

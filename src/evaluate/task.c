@@ -1,5 +1,5 @@
-/* Tasks: the registry, and what is the same for all of them: prompts of a length are written, read by the engine in
- * portions, and counted in the cells of a row. */
+/* Tasks: the registry, and what is the same for all of them: prompts of a length are written, read by the engine
+ * in portions, and counted in the cells of a row. */
 #include "evaluate/task.h"
 
 #include <math.h>
@@ -65,8 +65,8 @@ double task_accuracy(const evaluation_task *task, const task_cell *c)
   return of > 0 ? (double)right / (double)of : NAN;
 }
 
-/* Tokens of one answer are not independent of each other, so answers are what is counted: of whole ones the share, by
- * token the mean of their shares (of equal numbers of tokens). */
+/* Tokens of one answer are not independent of each other, so answers are what is counted: of whole ones the share,
+ * by token the mean of their shares (of equal numbers of tokens). */
 double task_accuracy_error(const evaluation_task *task, const task_cell *c)
 {
   double mean = task_accuracy(task, c), count = (double)c->answers,
@@ -81,7 +81,8 @@ int64_t task_reach(const evaluation_task *task, const task_result *result, doubl
   for (;;) { /* rows need not ascend: the shortest one that was not looked at yet */
     const task_row *next = NULL;
     for (size_t i = 0; i < result->count; i++)
-      if (result->rows[i].length > reach && (!next || result->rows[i].length < next->length)) next = &result->rows[i];
+      if (result->rows[i].length > reach && (!next || result->rows[i].length < next->length))
+        next = &result->rows[i];
     if (!next || next->why[0] || !(task_accuracy(task, &next->all) >= share)) return reach;
     reach = next->length;
   }
@@ -102,12 +103,14 @@ size_t task_batch_tokens(const alibi_model *model, const task_settings *s)
 
 static status check_numbers(const evaluation_task *task, const task_settings *s, alibi_error *error)
 {
-  if (s->trials < 1) return fail(error, ALIBI_INVALID, "trials: expected at least 1, found %lld", (long long)s->trials);
+  if (s->trials < 1)
+    return fail(error, ALIBI_INVALID, "trials: expected at least 1, found %lld", (long long)s->trials);
   if (!task->own_length && s->length_count == 0)
     return fail(error, ALIBI_INVALID, "length: expected at least one length, found none");
   for (size_t i = 0; i < s->length_count; i++)
     if (s->lengths[i] < 2)
-      return fail(error, ALIBI_INVALID, "length: expected at least 2 tokens, found %lld", (long long)s->lengths[i]);
+      return fail(error, ALIBI_INVALID, "length: expected at least 2 tokens, found %lld",
+                  (long long)s->lengths[i]);
   for (size_t i = 0; i < s->depth_count; i++)
     if (!(s->depths[i] >= 0 && s->depths[i] <= 1))
       return fail(error, ALIBI_INVALID, "depth: expected numbers from 0 (the beginning) to 1 (the end), found %g",
@@ -115,24 +118,26 @@ static status check_numbers(const evaluation_task *task, const task_settings *s,
   return ALIBI_OK;
 }
 
-status task_check(const evaluation_task *task, const task_material *m, const task_settings *s, const char *text_name,
-                  alibi_error *error)
+status task_check(const evaluation_task *task, const task_material *m, const task_settings *s,
+                  const char *text_name, alibi_error *error)
 {
   size_t longest = 0;
   status result;
   TRY(check_numbers(task, s, error));
   TRY(field_check(task->fields, s->options, task->name, error));
   if ((task->needs & TASK_NEEDS_TOKENIZER) && !m->tokenizer)
-    RAISE(error, ALIBI_INVALID, "%s: asks in words: expected a model with a tokenizer, found one without", task->name);
+    RAISE(error, ALIBI_INVALID, "%s: asks in words: expected a model with a tokenizer, found one without",
+          task->name);
   if ((task->needs & TASK_NEEDS_QUESTIONS) && !m->questions)
     RAISE(error, ALIBI_INVALID, "%s: expected questions, found none", task->name);
   for (size_t i = 0; i < s->length_count; i++)
     if ((size_t)s->lengths[i] > longest) longest = (size_t)s->lengths[i];
   bool text = (task->needs & TASK_NEEDS_TEXT) || (task->needs_text && task->needs_text(s->options));
-  if (text && !m->text) RAISE(error, ALIBI_INVALID, "%s: needs a text: expected --text FILE, found none", task->name);
+  if (text && !m->text)
+    RAISE(error, ALIBI_INVALID, "%s: needs a text: expected --text FILE, found none", task->name);
   if (text && m->text_count < longest)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected at least the %zu tokens of the longest length, found %zu", text_name,
-          longest, m->text_count);
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected at least the %zu tokens of the longest length, found %zu",
+          text_name, longest, m->text_count);
 done:
   return result;
 }
@@ -196,8 +201,8 @@ static status after_batch(void *user, size_t windows, size_t targets, alibi_erro
   return ALIBI_OK;
 }
 
-/* Reads the prompts that are written, counts them, and clears them.  column: of all their answers, where they do not
- * spread. */
+/* Reads the prompts that are written, counts them, and clears them.  column: of all their answers, where they do
+ * not spread. */
 static status read_portion(task_runner *r, task_row *row, size_t column, alibi_error *error)
 {
   const task_settings *s = r->settings;
@@ -238,7 +243,8 @@ static status run_cell(task_runner *r, task_row *row, size_t column, double dept
                             .options = s->options,
                             .length = (size_t)row->length,
                             .depth = depth,
-                            .random = task_random_of(r->task, s->seed, (size_t)row->length, place, (uint64_t)trial)};
+                            .random =
+                                task_random_of(r->task, s->seed, (size_t)row->length, place, (uint64_t)trial)};
     TRY(r->task->make(&request, &r->prompts, error));
     if (r->prompts.tokens.count >= PORTION) TRY(read_portion(r, row, column, error));
   }
@@ -263,9 +269,10 @@ done:
 static status run_or_say(task_runner *r, task_row *row, size_t columns, alibi_error *error)
 {
   alibi_error why = {0};
-  double expected = r->total / (double)(r->settings->length_count ? r->settings->length_count : 1), before = r->done;
-  status result = r->task->run ? r->task->run(r->model, r->material, r->settings, row, &why)
-                               : run_row(r, row, columns, &why);
+  double expected = r->total / (double)(r->settings->length_count ? r->settings->length_count : 1),
+         before = r->done;
+  status result =
+      r->task->run ? r->task->run(r->model, r->material, r->settings, row, &why) : run_row(r, row, columns, &why);
   if (result == ALIBI_OK) return ALIBI_OK;
   if (result != ALIBI_INVALID) {
     if (error) *error = why;

@@ -1,10 +1,10 @@
 /* evaluate/task.h - the seam of evaluation tasks: one const row each, one file each (tasks/<name>.c), one name in
  * tasks/CMakeLists.txt.
  *
- * A task writes prompts: token ids, some of which are its answer.  All prompts of a length run as windows of a plan
- * (evaluate/plan.h); a token of the answer is hit where it is the most probable one after the tokens before it, so an
- * answer whose tokens are all hit is what greedy decoding would have written.  Out comes a table of lengths against
- * depths.  A task that measures something else brings a `run` of its own.
+ * A task writes prompts: token ids, some of which are its answer.  All prompts of a length run as windows of a
+ * plan (evaluate/plan.h); a token of the answer is hit where it is the most probable one after the tokens before
+ * it, so an answer whose tokens are all hit is what greedy decoding would have written.  Out comes a table of
+ * lengths against depths.  A task that measures something else brings a `run` of its own.
  *
  * A prompt is a pure function of (task, its options, material, seed, length, depth, trial). */
 #ifndef EVALUATE_TASK_H
@@ -69,9 +69,9 @@ typedef struct task_row {
   int64_t length;
   char why[TASK_SENTENCE_SIZE]; /* not done: a sentence, and the numbers are 0 */
   task_cell all;
-  task_cell *cells;                    /* [columns] */
+  task_cell *cells;                     /* [columns] */
   task_measure measures[TASK_MEASURES]; /* of a task with such */
-  int64_t inputs;                      /* tokens read */
+  int64_t inputs;                       /* tokens read */
   double seconds;
 } task_row;
 
@@ -97,28 +97,28 @@ typedef struct task_result {
 } task_result;
 
 typedef struct evaluation_task {
-  const char *name;   /* "passkey" */
-  const char *title;  /* "Passkey retrieval" */
-  const char *about;  /* one line for --help */
-  const char *source; /* paper */
-  unsigned needs;     /* task_need, together */
-  bool depths;        /* a prompt for each depth */
-  bool spreads;       /* a prompt has answers at many depths, each counts in the nearest column */
-  bool by_token;      /* accuracy is the share of tokens hit, not of whole answers */
-  field_table fields; /* of its options */
+  const char *name;    /* "passkey" */
+  const char *title;   /* "Passkey retrieval" */
+  const char *about;   /* one line for --help */
+  const char *source;  /* paper */
+  unsigned needs;      /* task_need, together */
+  bool depths;         /* a prompt for each depth */
+  bool spreads;        /* a prompt has answers at many depths, each counts in the nearest column */
+  bool by_token;       /* accuracy is the share of tokens hit, not of whole answers */
+  field_table fields;  /* of its options */
   size_t options_size; /* <= TASK_OPTIONS_SIZE */
   /* May be NULL: does it need a text with these options?  As TASK_NEEDS_TEXT, then. */
   bool (*needs_text)(const void *options);
   /* Writes one prompt of exactly request->length tokens.  ALIBI_INVALID: the length is too short, or the like. */
   status (*make)(const task_request *request, task_prompts *prompts, alibi_error *error);
-  /* Or, in place of make: fills row->measures (named by `measures`, which ends with NULL), at a length or, of a task
-   * that chooses its own, at row->length 0. */
+  /* Or, in place of make: fills row->measures (named by `measures`, which ends with NULL), at a length or, of a
+   * task that chooses its own, at row->length 0. */
   const char *const *measures;
   bool own_length;
   status (*run)(alibi_model *model, const task_material *material, const task_settings *settings, task_row *row,
                 alibi_error *error);
-  /* May be NULL: one sequence of a training set, `length` ids (alibi data synthetic).  In check_sequence ALIBI_INVALID
-   * where there is none of this length over this vocabulary. */
+  /* May be NULL: one sequence of a training set, `length` ids (alibi data synthetic).  In check_sequence
+   * ALIBI_INVALID where there is none of this length over this vocabulary. */
   status (*check_sequence)(const void *options, size_t length, uint32_t vocabulary, alibi_error *error);
   status (*sequence)(const void *options, size_t length, uint32_t vocabulary, task_random random, uint32_t *ids,
                      alibi_error *error);
@@ -137,8 +137,8 @@ status task_require(const char *name, const evaluation_task **task, alibi_error 
 status task_check(const evaluation_task *task, const task_material *material, const task_settings *settings,
                   const char *text_name, alibi_error *error);
 
-/* Runs all lengths.  One that the model or the task cannot do is a row that says why; ALIBI_CANCELLED between batches,
- * ALIBI_FAILED where memory is out. */
+/* Runs all lengths.  One that the model or the task cannot do is a row that says why; ALIBI_CANCELLED between
+ * batches, ALIBI_FAILED where memory is out. */
 status task_run(alibi_model *model, const evaluation_task *task, const task_material *material,
                 const task_settings *settings, task_result *result, alibi_error *error);
 void task_result_free(task_result *result);
@@ -147,9 +147,11 @@ void task_result_free(task_result *result);
 size_t task_batch_tokens(const alibi_model *model, const task_settings *settings);
 
 /* The random numbers of a prompt. */
-task_random task_random_of(const evaluation_task *task, uint64_t seed, size_t length, size_t depth, uint64_t trial);
+task_random task_random_of(const evaluation_task *task, uint64_t seed, size_t length, size_t depth,
+                           uint64_t trial);
 
-/* Share of the cell's answers (or, by_token, tokens) that are right, and its standard error; NaN without answers. */
+/* Share of the cell's answers (or, by_token, tokens) that are right, and its standard error; NaN without answers.
+ */
 double task_accuracy(const evaluation_task *task, const task_cell *cell);
 double task_accuracy_error(const evaluation_task *task, const task_cell *cell);
 /* The longest length up to which every row's accuracy is at least `share`; 0: none. */

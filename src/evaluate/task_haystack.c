@@ -1,5 +1,5 @@
-/* Haystacks.  Every part is encoded by itself, so its tokens are counted before the haystack is cut to what they leave;
- * as parts begin with a blank, GPT-2's kind of tokenizer makes the same tokens of the whole. */
+/* Haystacks.  Every part is encoded by itself, so its tokens are counted before the haystack is cut to what they
+ * leave; as parts begin with a blank, GPT-2's kind of tokenizer makes the same tokens of the whole. */
 #include "evaluate/task_haystack.h"
 
 #include <math.h>
@@ -11,7 +11,8 @@ enum { LOOK_BACK = 96 };
 
 const char *const haystack_names[] = {"text", "noise", "others", NULL};
 
-static const char noise[] = " The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
+static const char noise[] =
+    " The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
 
 status haystack_new(size_t pieces, size_t answers, haystack *h, alibi_error *error)
 {
@@ -41,7 +42,8 @@ status haystack_encode(const haystack *h, const task_request *r, haystack_ids *e
   const alibi_tokenizer *tokenizer = r->material->tokenizer;
   status result;
   *e = (haystack_ids){0};
-  TRY(memory_new(&e->ends, h->piece_count + 2 * h->answer_count + 2, sizeof *e->ends, "the parts of a prompt", error));
+  TRY(memory_new(&e->ends, h->piece_count + 2 * h->answer_count + 2, sizeof *e->ends, "the parts of a prompt",
+                 error));
   TRY(encode_part(e, tokenizer, h->head, error));
   for (size_t i = 0; i < h->piece_count; i++) TRY(encode_part(e, tokenizer, h->pieces[i].text, error));
   TRY(encode_part(e, tokenizer, h->question, error));
@@ -50,8 +52,9 @@ status haystack_encode(const haystack *h, const task_request *r, haystack_ids *e
     TRY(encode_part(e, tokenizer, h->answers[i].text, error));
   }
   if (e->ids.count > r->length)
-    RAISE(error, ALIBI_INVALID, "not possible: what is hidden, the question and the answer take %zu tokens, the length is %zu", e->ids.count,
-          r->length);
+    RAISE(error, ALIBI_INVALID,
+          "not possible: what is hidden, the question and the answer take %zu tokens, the length is %zu",
+          e->ids.count, r->length);
   e->room = r->length - e->ids.count;
 done:
   if (result != ALIBI_OK) haystack_ids_free(e);
@@ -103,7 +106,8 @@ static status fill(const haystack *h, const task_request *r, size_t count, task_
   if (h->kind == HAYSTACK_NOISE) return add_noise(m->tokenizer, count, list, error);
   if (h->kind == HAYSTACK_OTHERS) return add_others(h, m->tokenizer, count, random, list, error);
   if (m->text_count < count)
-    return fail(error, ALIBI_INVALID, "not possible: the text has %zu tokens, %zu are needed", m->text_count, count);
+    return fail(error, ALIBI_INVALID, "not possible: the text has %zu tokens, %zu are needed", m->text_count,
+                count);
   return id_list_add(list, m->text + task_below(random, m->text_count - count + 1), count, error);
 }
 
@@ -123,7 +127,8 @@ static bool is_one_of(char c, const char *set)
   return c != '\0' && strchr(set, c) != NULL;
 }
 
-/* Where a piece goes in: at the end of the sentence before `depth`, else of the word; where none is near, right there. */
+/* Where a piece goes in: at the end of the sentence before `depth`, else of the word; where none is near, right
+ * there. */
 static size_t place_of(const task_request *r, const id_list *middle, double depth)
 {
   const alibi_tokenizer *t = r->material->tokenizer;

@@ -45,17 +45,17 @@ void haystack_free(haystack *h);
 status haystack_write(const haystack *h, const task_request *request, task_random *random, task_prompts *prompts,
                       alibi_error *error);
 
-/* Or in two steps, for who makes what lies between head and question: `room` tokens are left for it; what it leaves of
- * them is filled with noise before it. */
+/* Or in two steps, for who makes what lies between head and question: `room` tokens are left for it; what it
+ * leaves of them is filled with noise before it. */
 typedef struct haystack_ids {
-  id_list ids;     /* of head, pieces, question, and for each answer what is given and what is scored */
-  size_t *ends;    /* [parts] where each ends */
+  id_list ids;  /* of head, pieces, question, and for each answer what is given and what is scored */
+  size_t *ends; /* [parts] where each ends */
   size_t parts, room;
 } haystack_ids;
 
 status haystack_encode(const haystack *h, const task_request *request, haystack_ids *encoded, alibi_error *error);
-status haystack_put(const haystack *h, const haystack_ids *encoded, const task_request *request, const id_list *middle,
-                    task_prompts *prompts, alibi_error *error);
+status haystack_put(const haystack *h, const haystack_ids *encoded, const task_request *request,
+                    const id_list *middle, task_prompts *prompts, alibi_error *error);
 void haystack_ids_free(haystack_ids *encoded);
 
 #endif

@@ -119,12 +119,11 @@ status prompts_end(task_prompts *p, alibi_error *error)
   }
   for (size_t i = p->first_answer; i < p->answer_count; i++)
     p->answers[i].target = p->plan.targets + p->answers[i].target - first;
-  return plan_add(&p->plan,
-                  (plan_window){.start = p->start,
-                                .inputs = last - 1 - p->start,
-                                .first = first - 1 - p->start,
-                                .count = last - first},
-                  error);
+  return plan_add(
+      &p->plan,
+      (plan_window){
+          .start = p->start, .inputs = last - 1 - p->start, .first = first - 1 - p->start, .count = last - first},
+      error);
 }
 
 void prompts_clear(task_prompts *p)

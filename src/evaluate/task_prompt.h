@@ -1,5 +1,5 @@
-/* evaluate/task_prompt.h - prompts being written: ids in one buffer, the windows that read them, and which of their
- * tokens are answers. */
+/* evaluate/task_prompt.h - prompts being written: ids in one buffer, the windows that read them, and which of
+ * their tokens are answers. */
 #ifndef EVALUATE_TASK_PROMPT_H
 #define EVALUATE_TASK_PROMPT_H
 
@@ -50,7 +50,8 @@ typedef struct task_prompts {
 /* begin -> (ids, or answers between them) ... -> end.  The first token is never one of an answer. */
 void prompts_begin(task_prompts *prompts);
 status prompts_add(task_prompts *prompts, const uint32_t *ids, size_t count, alibi_error *error);
-status prompts_add_answer(task_prompts *prompts, const uint32_t *ids, size_t count, double depth, alibi_error *error);
+status prompts_add_answer(task_prompts *prompts, const uint32_t *ids, size_t count, double depth,
+                          alibi_error *error);
 /* Without an answer the prompt is scored from its second token on. */
 status prompts_end(task_prompts *prompts, alibi_error *error);
 size_t prompts_length(const task_prompts *prompts); /* tokens of the one that is being written */

@@ -13,7 +13,8 @@
 /* What stands there, in words. */
 static const char *kind_name(const json_node *node)
 {
-  static const char *const names[] = {"null", "true or false", "an integer", "a number", "a text", "a list", "an object"};
+  static const char *const names[] = {"null",   "true or false", "an integer", "a number",
+                                      "a text", "a list",        "an object"};
   return node ? names[node_kind_of(node)] : "nothing";
 }
 
@@ -33,7 +34,8 @@ static status read_choices(const char *where, const json_node *list, choice_ques
   size_t count = node_count(list);
   status result;
   if (!list || node_kind_of(list) != NODE_ARRAY)
-    return fail(error, ALIBI_BAD_INPUT, "%s: \"choices\": expected a list of texts, found %s", where, kind_name(list));
+    return fail(error, ALIBI_BAD_INPUT, "%s: \"choices\": expected a list of texts, found %s", where,
+                kind_name(list));
   if (count < 2)
     return fail(error, ALIBI_BAD_INPUT, "%s: \"choices\": expected at least 2, found %zu", where, count);
   q->choices = calloc(count, sizeof *q->choices);
@@ -41,8 +43,8 @@ static status read_choices(const char *where, const json_node *list, choice_ques
   for (; q->count < count; q->count++) {
     const json_node *choice = node_at(list, q->count);
     if (!is_text(choice) || !node_text(choice, "")[0])
-      return fail(error, ALIBI_BAD_INPUT, "%s: \"choices\": item %zu: expected a text that is not empty, found %s", where,
-                  q->count + 1, is_text(choice) ? "an empty one" : kind_name(choice));
+      return fail(error, ALIBI_BAD_INPUT, "%s: \"choices\": item %zu: expected a text that is not empty, found %s",
+                  where, q->count + 1, is_text(choice) ? "an empty one" : kind_name(choice));
     result = copy_text(choice, &q->choices[q->count], error);
     if (result != ALIBI_OK) return result;
   }
@@ -96,7 +98,8 @@ static status read_line(const char *path, size_t line, const char *text, size_t 
   snprintf(where, sizeof where, "%s: line %zu", path, line);
   TRY(node_parse(text, size, where, &node, error));
   TRY(read_question(where, node, &q, error));
-  TRY(memory_grow(&questions->items, &questions->capacity, questions->count + 1, sizeof q, "the questions", error));
+  TRY(memory_grow(&questions->items, &questions->capacity, questions->count + 1, sizeof q, "the questions",
+                  error));
   questions->items[questions->count++] = q;
 done:
   node_free(node);

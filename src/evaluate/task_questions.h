@@ -18,8 +18,8 @@ typedef struct choice_questions {
   size_t count, capacity;
 } choice_questions;
 
-/* Other keys are passed over, and so are empty lines.  ALIBI_BAD_INPUT names the line, what was expected and what was
- * found. */
+/* Other keys are passed over, and so are empty lines.  ALIBI_BAD_INPUT names the line, what was expected and what
+ * was found. */
 status choice_questions_read(const char *path, choice_questions *questions, alibi_error *error);
 void choice_questions_free(choice_questions *questions);
 

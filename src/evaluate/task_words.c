@@ -1,4 +1,5 @@
-/* Words of a text are kept in a hash table while they are collected; made words are numbers written in syllables. */
+/* Words of a text are kept in a hash table while they are collected; made words are numbers written in syllables.
+ */
 #include "evaluate/task_words.h"
 
 #include <stdlib.h>
@@ -17,7 +18,8 @@ static bool is_small(unsigned char c)
 /* What may stand beside a word: a word after a letter of another kind is part of a longer one. */
 static bool is_edge(unsigned char c)
 {
-  return c < 128 && !(c >= 'A' && c <= 'Z') && !is_small(c) && !(c >= '0' && c <= '9') && c != '_' && c != '\'' && c != '-';
+  return c < 128 && !(c >= 'A' && c <= 'Z') && !is_small(c) && !(c >= '0' && c <= '9') && c != '_' && c != '\'' &&
+         c != '-';
 }
 
 static status keep(word_list *list, size_t *slots, const char *word, size_t size, alibi_error *error)
@@ -46,7 +48,8 @@ status word_list_read(const void *text, size_t size, word_list *list, alibi_erro
   for (size_t i = 0, end; i < size && list->count < MOST; i = end) {
     end = i;
     while (end < size && is_small((unsigned char)bytes[end])) end++;
-    bool alone = (i == 0 || is_edge((unsigned char)bytes[i - 1])) && (end == size || is_edge((unsigned char)bytes[end]));
+    bool alone =
+        (i == 0 || is_edge((unsigned char)bytes[i - 1])) && (end == size || is_edge((unsigned char)bytes[end]));
     if (alone && end - i >= SHORTEST && end - i <= LONGEST) TRY(keep(list, slots, bytes + i, end - i, error));
     if (end == i) end++;
   }

@@ -14,8 +14,8 @@ typedef struct word_list {
   size_t count, capacity;
 } word_list;
 
-/* The different words of a text, of 4 to 15 small Latin letters with nothing but blanks and punctuation beside them, in
- * the order in which they first occur; at most the first 20000. */
+/* The different words of a text, of 4 to 15 small Latin letters with nothing but blanks and punctuation beside
+ * them, in the order in which they first occur; at most the first 20000. */
 status word_list_read(const void *text, size_t size, word_list *list, alibi_error *error);
 void word_list_free(word_list *list);
 

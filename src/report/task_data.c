@@ -65,7 +65,8 @@ static json_node *line_node(const task_report *r, const task_line *line)
   if (r->text) node_set_integer(node, "text_tokens", line->text_tokens);
   else node_set_null(node, "text_tokens");
   if (task_has_reach(r)) node_set_integer(node, "reach", task_reach(r->task, &line->result, task_found_share));
-  for (size_t i = 0; i < line->result.count; i++) node_append(rows, row_node(r, &line->result, &line->result.rows[i]));
+  for (size_t i = 0; i < line->result.count; i++)
+    node_append(rows, row_node(r, &line->result, &line->result.rows[i]));
   node_set(node, "rows", rows);
   return node;
 }
@@ -162,7 +163,8 @@ static void add_row(draft *d, const task_report *r, const task_line *line, const
     draft_add(d, ",\n");
   } else {
     add_cell(d, r, line, row, NAN, &row->all);
-    for (size_t c = 0; c < line->result.columns; c++) add_cell(d, r, line, row, r->settings->depths[c], &row->cells[c]);
+    for (size_t c = 0; c < line->result.columns; c++)
+      add_cell(d, r, line, row, r->settings->depths[c], &row->cells[c]);
   }
 }
 
@@ -175,6 +177,7 @@ status task_write_csv(const task_report *r, const char *directory, alibi_error *
   if (!r->task->run) draft_add(&d, ",depth,accuracy,standard_error,answers,right,tokens,tokens_right,nll");
   draft_add(&d, ",error\n");
   for (size_t i = 0; i < r->count; i++)
-    for (size_t k = 0; k < r->lines[i].result.count; k++) add_row(&d, r, &r->lines[i], &r->lines[i].result.rows[k]);
+    for (size_t k = 0; k < r->lines[i].result.count; k++)
+      add_row(&d, r, &r->lines[i], &r->lines[i].result.rows[k]);
   return draft_write(&d, directory, "results.csv", error);
 }

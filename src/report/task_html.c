@@ -1,5 +1,5 @@
-/* report.html of a task: what was asked, the picture, the numbers with their colours, every setting.  Self-contained;
- * every text from outside passes draft_add_escaped. */
+/* report.html of a task: what was asked, the picture, the numbers with their colours, every setting.
+ * Self-contained; every text from outside passes draft_add_escaped. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,12 @@
 
 static const char *class_of(double share)
 {
-  return !isfinite(share) ? "none" : share >= 0.95 ? "good" : share >= 0.8 ? "near" : share >= 0.5 ? "worse" : share >= 0.2 ? "bad" : "broken";
+  return !isfinite(share) ? "none"
+         : share >= 0.95  ? "good"
+         : share >= 0.8   ? "near"
+         : share >= 0.5   ? "worse"
+         : share >= 0.2   ? "bad"
+                          : "broken";
 }
 
 static void add_why(draft *d, const char *why, size_t columns)
@@ -49,7 +54,8 @@ static void add_comparison(draft *d, const task_report *r)
     }
     draft_add(d, "</tr>\n");
   }
-  draft_add(d, "</tbody></table></div>\n<p class=\"foot\">%% of %s, &plusmn; its standard error.</p>\n", task_counts(r));
+  draft_add(d, "</tbody></table></div>\n<p class=\"foot\">%% of %s, &plusmn; its standard error.</p>\n",
+            task_counts(r));
 }
 
 static void add_reach(draft *d, const task_report *r)
@@ -58,7 +64,8 @@ static void add_reach(draft *d, const task_report *r)
   for (size_t i = 0; i < r->count; i++) {
     int64_t reach = task_reach(r->task, &r->lines[i].result, task_found_share);
     html_element(d, "<dt>", r->lines[i].name, "</dt>");
-    if (reach > 0) draft_add(d, "<dd>%.0f %% or more up to %" PRId64 " tokens</dd>\n", 100 * task_found_share, reach);
+    if (reach > 0)
+      draft_add(d, "<dd>%.0f %% or more up to %" PRId64 " tokens</dd>\n", 100 * task_found_share, reach);
     else draft_add(d, "<dd>not %.0f %% even at the shortest length</dd>\n", 100 * task_found_share);
   }
   draft_add(d, "</dl>\n");
@@ -98,7 +105,8 @@ static void add_measures(draft *d, const task_report *r)
         task_number(row->measures[m].value, value, sizeof value);
         task_number(row->measures[m].standard_error, error, sizeof error);
         draft_add(d, "<td>%s", value);
-        if (isfinite(row->measures[m].standard_error)) draft_add(d, "<span class=\"error\"> &plusmn;&nbsp;%s</span>", error);
+        if (isfinite(row->measures[m].standard_error))
+          draft_add(d, "<span class=\"error\"> &plusmn;&nbsp;%s</span>", error);
         draft_add(d, "</td>");
       }
       draft_add(d, "</tr>\n");
@@ -156,7 +164,8 @@ status task_write_html(const task_report *r, const char *directory, alibi_error 
     add_reach(&d, r);
   }
   if (!r->task->run && r->lines[0].result.columns > 1) {
-    draft_add(&d, "<h2>By length and depth</h2>\n<p class=\"soft\">Depth is where in the context lies what is asked for: 0 %% "
+    draft_add(&d, "<h2>By length and depth</h2>\n<p class=\"soft\">Depth is where in the context lies what is "
+                  "asked for: 0 %% "
                   "its beginning, 100 %% its end.</p>\n");
     for (size_t i = 0; i < r->count; i++) add_grid(&d, r, &r->lines[i]);
   }

@@ -1,5 +1,6 @@
-/* The picture: accuracy against length, a line a model; and below it, where there are depths, a heat map a model, length
- * from left to right and depth from top to bottom.  gnuplot draws it from a script and data that stay beside it. */
+/* The picture: accuracy against length, a line a model; and below it, where there are depths, a heat map a model,
+ * length from left to right and depth from top to bottom.  gnuplot draws it from a script and data that stay
+ * beside it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 
 enum { WIDTH = 1180, CURVES = 380, TOP = 56, MAP = 220, MAP_GAP = 74, COLOURS = 8 };
 
-static const char *const colours[COLOURS] = {"0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9", "000000", "999933"};
+static const char *const colours[COLOURS] = {"0072B2", "D55E00", "009E73", "CC79A7",
+                                             "E69F00", "56B4E9", "000000", "999933"};
 
 static bool has_maps(const task_report *r)
 {
@@ -41,8 +43,9 @@ static double row_error(const task_report *r, const task_row *row)
 
 static void add_data(draft *d, const task_report *r)
 {
-  draft_add(d, "# For each model a block of lines: length, value, its standard error; then for each a block of cells: "
-               "number of\n# the length, number of the depth, %% right.\n");
+  draft_add(
+      d, "# For each model a block of lines: length, value, its standard error; then for each a block of cells: "
+         "number of\n# the length, number of the depth, %% right.\n");
   for (size_t i = 0; i < r->count; i++) {
     draft_add(d, "\n\n# ");
     draft_add_clean(d, r->lines[i].name);
@@ -97,7 +100,8 @@ static void add_header(draft *d, const task_report *r, double height)
             "      set terminal png size width,height font 'DejaVuSans,13' fontscale 0.74 truecolor\n    }\n  }\n"
             "  set output picture.suffix\n  set multiplot\n",
             WIDTH, height);
-  draft_add(d, "  set label 1 '%s' noenhanced at screen 0.02, screen %.5f font ',16'\n", r->task->title, 1 - 24 / height);
+  draft_add(d, "  set label 1 '%s' noenhanced at screen 0.02, screen %.5f font ',16'\n", r->task->title,
+            1 - 24 / height);
 }
 
 static void add_length_ticks(draft *d, const task_report *r, bool numbers)
@@ -122,10 +126,14 @@ static void add_curves(draft *d, const task_report *r, double height)
   else draft_add(d, "%% of %s'\n  set yrange [-3:103]\n", task_counts(r));
   if (!r->task->own_length) draft_add(d, "  set logscale x 2\n");
   add_length_ticks(d, r, false);
-  draft_add(d, "  set grid ytics lt 1 lc rgb '#e4e4e4' lw 1\n  set key noenhanced at screen 0.775, screen %.5f left top reverse Left\n",
+  draft_add(d,
+            "  set grid ytics lt 1 lc rgb '#e4e4e4' lw 1\n  set key noenhanced at screen 0.775, screen %.5f left "
+            "top reverse Left\n",
             1 - TOP / height);
   if (!r->task->own_length)
-    draft_add(d, "  set arrow 1 from first %" PRId64 ", graph 0 to first %" PRId64 ", graph 1 nohead dt (6,4) lc rgb '#888888'\n",
+    draft_add(d,
+              "  set arrow 1 from first %" PRId64 ", graph 0 to first %" PRId64
+              ", graph 1 nohead dt (6,4) lc rgb '#888888'\n",
               r->lines[0].train_length, r->lines[0].train_length);
   draft_add(d, "  plot \\\n");
   for (size_t i = 0; i < r->count; i++) {
@@ -153,7 +161,8 @@ static void add_map(draft *d, const task_report *r, size_t i, double height)
     draft_add(d, "%s'%.4g %%%%' %zu", c ? ", " : "", 100 * r->settings->depths[c], c);
   draft_add(d,
             ")\n  plot data index %zu using 1:2:3 with image pixels, \\\n"
-            "    data index %zu using 1:2:(sprintf('%%.0f', $3)):(($3 > 20 && $3 < 90) ? 0x222222 : 0xffffff) with labels "
+            "    data index %zu using 1:2:(sprintf('%%.0f', $3)):(($3 > 20 && $3 < 90) ? 0x222222 : 0xffffff) "
+            "with labels "
             "font ',11' tc rgb variable\n",
             r->count + i, r->count + i);
 }
@@ -169,7 +178,8 @@ status task_write_pictures(const task_report *r, const char *directory, bool *dr
   add_header(&script, r, height);
   add_curves(&script, r, height);
   for (size_t i = 0; has_maps(r) && i < r->count; i++) add_map(&script, r, i, height);
-  draft_add(&script, "  set xrange [*:*]\n  set yrange [*:*]\n  set title ''\n  unset multiplot\n  unset output\n}\n");
+  draft_add(&script,
+            "  set xrange [*:*]\n  set yrange [*:*]\n  set title ''\n  unset multiplot\n  unset output\n}\n");
   TRY(draft_write(&data, directory, "task.dat", error));
   TRY(draft_write(&script, directory, "task.gp", error));
   /* A directory that begins with '-' must not look like an option. */

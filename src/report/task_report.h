@@ -1,5 +1,5 @@
-/* report/task_report.h - what a task found of one or several models, as people and programs read it: a table, grids in
- * characters, JSON, CSV, a heat map, a page.  docs/tasks.md is the user's page. */
+/* report/task_report.h - what a task found of one or several models, as people and programs read it: a table,
+ * grids in characters, JSON, CSV, a heat map, a page.  docs/tasks.md is the user's page. */
 #ifndef REPORT_TASK_REPORT_H
 #define REPORT_TASK_REPORT_H
 
@@ -10,10 +10,10 @@ enum { TASK_SCHEMA = 1 };
 
 /* A model with what it did. */
 typedef struct task_line {
-  char *name;            /* what tells it from the others: the last part of its path where that does */
-  const char *path;      /* as given */
+  char *name;       /* what tells it from the others: the last part of its path where that does */
+  const char *path; /* as given */
   char position[ALIBI_NAME_SIZE];
-  char *extension;       /* its own; NULL: none */
+  char *extension; /* its own; NULL: none */
   int64_t train_length, parameters, vocabulary;
   const char *tokenizer; /* kind; NULL: none */
   int64_t text_tokens;
@@ -24,7 +24,7 @@ typedef struct task_line {
 typedef struct task_report {
   const evaluation_task *task;
   const task_settings *settings;
-  const char *extend;    /* how all models are run; NULL: as trained */
+  const char *extend;                       /* how all models are run; NULL: as trained */
   const char *text, *questions, *evaluator; /* paths; NULL: none */
   int64_t text_bytes;
   const char *command, *machine;
@@ -33,11 +33,13 @@ typedef struct task_report {
   size_t count;
 } task_report;
 
-/* A row a length, a column a model; then a grid a model where there are depths.  malloc'd, NULL when memory is out. */
+/* A row a length, a column a model; then a grid a model where there are depths.  malloc'd, NULL when memory is
+ * out. */
 char *task_table(const task_report *r);
 json_node *task_node(const task_report *r);
 status task_write_csv(const task_report *r, const char *directory, alibi_error *error);
-/* directory/task.svg and task.png from task.gp and task.dat beside them.  Without gnuplot: ALIBI_OK, *drawn false. */
+/* directory/task.svg and task.png from task.gp and task.dat beside them.  Without gnuplot: ALIBI_OK, *drawn false.
+ */
 status task_write_pictures(const task_report *r, const char *directory, bool *drawn, alibi_error *error);
 /* directory/report.html, with the picture in it where it was drawn. */
 status task_write_html(const task_report *r, const char *directory, alibi_error *error);

@@ -117,8 +117,7 @@ static void add_reach(draft *d, const task_report *r)
   for (size_t i = 0; i < r->count; i++) {
     int64_t reach = task_reach(r->task, &r->lines[i].result, task_found_share);
     draft_add_clean(d, r->lines[i].name);
-    if (reach > 0)
-      draft_add(d, ": %.0f %% or more up to %" PRId64 " tokens\n", 100 * task_found_share, reach);
+    if (reach > 0) draft_add(d, ": %.0f %% or more up to %" PRId64 " tokens\n", 100 * task_found_share, reach);
     else draft_add(d, ": not %.0f %% even at the shortest length\n", 100 * task_found_share);
   }
 }
@@ -128,7 +127,12 @@ static void add_reach(draft *d, const task_report *r)
 static const char *shade(double share)
 {
   static const char *const shades[] = {".", ":", "+", "#", "@"};
-  return !isfinite(share) ? " " : shades[share >= 0.95 ? 4 : share >= 0.8 ? 3 : share >= 0.5 ? 2 : share >= 0.2 ? 1 : 0];
+  return !isfinite(share) ? " "
+                          : shades[share >= 0.95  ? 4
+                                   : share >= 0.8 ? 3
+                                   : share >= 0.5 ? 2
+                                   : share >= 0.2 ? 1
+                                                  : 0];
 }
 
 static bool any_done(const task_result *t)

@@ -1,5 +1,5 @@
-/* Training sets of evaluation tasks.  Sequences that are held out are drawn from another seed, so that none of them
- * depends on how many there are to train on. */
+/* Training sets of evaluation tasks.  Sequences that are held out are drawn from another seed, so that none of
+ * them depends on how many there are to train on. */
 #include "train/synthetic.h"
 
 #include <stdio.h>
@@ -35,12 +35,14 @@ static status check_place(const char *out, alibi_error *error)
   return ALIBI_OK;
 }
 
-static status write_sequences(synthetic *s, token_writer *writer, data_split split, uint64_t count, alibi_error *error)
+static status write_sequences(synthetic *s, token_writer *writer, data_split split, uint64_t count,
+                              alibi_error *error)
 {
   const synthetic_request *r = s->request;
   status result = ALIBI_OK;
   for (uint64_t i = 0; i < count; i++) {
-    task_random random = {.seed = r->seed, .stream = split == SPLIT_TRAIN ? STREAM_TRAIN : STREAM_VALID, .next = i << 24};
+    task_random random = {
+        .seed = r->seed, .stream = split == SPLIT_TRAIN ? STREAM_TRAIN : STREAM_VALID, .next = i << 24};
     TRY(r->task->sequence(r->options, r->length, r->vocabulary, random, s->ids, error));
     TRY(token_writer_document(writer, error));
     token_writer_ids(writer, s->ids, r->length);
@@ -89,7 +91,8 @@ static status write_catalogue(synthetic *s, alibi_error *error)
 
 status synthetic_make(alibi_context *context, const synthetic_request *r, alibi_error *error)
 {
-  synthetic s = {.context = context, .request = r, .catalogue = {.tokenizer_kind = "none", .vocabulary = r->vocabulary}};
+  synthetic s = {
+      .context = context, .request = r, .catalogue = {.tokenizer_kind = "none", .vocabulary = r->vocabulary}};
   status result;
   TRY(r->task->check_sequence(r->options, r->length, r->vocabulary, error));
   TRY(check_place(r->out, error));

@@ -48,8 +48,8 @@ static inline void oracle_make(const evaluation_task *task, const task_material 
 }
 
 /* Says ids[p + 1] after position p, whatever the tokens are; where `spoilt` (0: nowhere) the id after it. */
-static inline alibi_model *oracle_model(alibi_context *context, const uint32_t *ids, size_t count, uint32_t vocabulary,
-                                        size_t spoilt)
+static inline alibi_model *oracle_model(alibi_context *context, const uint32_t *ids, size_t count,
+                                        uint32_t vocabulary, size_t spoilt)
 {
   alibi_model_config config;
   alibi_model *model;

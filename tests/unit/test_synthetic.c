@@ -1,5 +1,5 @@
-/* Training sets of ids: the bytes follow from the request, sequences are those of the task, training reads them from
- * their beginnings; and what is refused. */
+/* Training sets of ids: the bytes follow from the request, sequences are those of the task, training reads them
+ * from their beginnings; and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

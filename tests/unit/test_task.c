@@ -1,5 +1,5 @@
-/* Tasks: prompts of exactly the length that was asked for, by the seed alone, that hold what they ask for; a model that
- * knows the prompt is right, one that knows nothing is not; what cannot be done is said. */
+/* Tasks: prompts of exactly the length that was asked for, by the seed alone, that hold what they ask for; a model
+ * that knows the prompt is right, one that knows nothing is not; what cannot be done is said. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,8 +30,9 @@ static int setup(void **state)
 {
   (void)state;
   static char text[TEXT_SIZE + 64];
-  static const char *const some[] = {"harbour", "lantern", "seven",  "walked", "slowly", "towards", "the",   "old",
-                                     "bridge",  "because", "winter", "had",    "come",   "early",   "again", "there"};
+  static const char *const some[] = {"harbour", "lantern", "seven",  "walked",  "slowly", "towards",
+                                     "the",     "old",     "bridge", "because", "winter", "had",
+                                     "come",    "early",   "again",  "there"};
   size_t used = 0;
   for (uint64_t i = 0; used < TEXT_SIZE; i++)
     used += (size_t)sprintf(text + used, "%s%s", some[random_below(5, 0, i, 16)], i % 9 == 8 ? ".\n" : " ");
@@ -40,7 +41,8 @@ static int setup(void **state)
   assert_int_equal(alibi_tokenizer_new_bytes(&tokenizers[0], NULL), ALIBI_OK);
   assert_int_equal(alibi_tokenizer_train(list, &used, 1, 300, &tokenizers[1], NULL), ALIBI_OK);
   for (int t = 0; t < 2; t++)
-    assert_int_equal(alibi_tokenizer_encode(tokenizers[t], text, used, &texts[t], &text_counts[t], NULL), ALIBI_OK);
+    assert_int_equal(alibi_tokenizer_encode(tokenizers[t], text, used, &texts[t], &text_counts[t], NULL),
+                     ALIBI_OK);
   assert_int_equal(word_list_read(text, used, &words, NULL), ALIBI_OK);
   return 0;
 }
@@ -88,7 +90,8 @@ static size_t occurrences(const char *text, const char *part)
 }
 
 /* The text of answer `index`, without the blank before it. */
-static void answer_text(const task_prompts *p, size_t index, const alibi_tokenizer *tokenizer, char *text, size_t size)
+static void answer_text(const task_prompts *p, size_t index, const alibi_tokenizer *tokenizer, char *text,
+                        size_t size)
 {
   const task_answer *a = &p->answers[index];
   const plan_window *w = &p->plan.windows[0];
@@ -195,7 +198,8 @@ static void an_oracle_is_right_and_a_uniform_model_is_not(void **state)
     all = run_one(task, &m, &options, wrong, LENGTH, 0);
     assert_int_equal(all.exact, all.answers - 1);
     assert_int_equal(all.hits, all.tokens - 1);
-    memset(wrong->values, 0, wrong->list.floats * sizeof *wrong->values); /* every token as likely: the first is said */
+    memset(wrong->values, 0,
+           wrong->list.floats * sizeof *wrong->values); /* every token as likely: the first is said */
     all = run_one(task, &m, &options, wrong, LENGTH, 0);
     assert_true(fabs(all.nll / (double)all.tokens - log(m.vocabulary)) < 1e-5);
     assert_true(task_accuracy(task, &all) < 0.05);
@@ -334,9 +338,11 @@ static void variables_have_the_value_asked_for(void **state)
     char *text, names[32][8], sources[32][8], found[32][8];
     unsigned value = 0;
     size_t count = 0, hits = 0;
-    make_text("variable-tracking", haystack ? "chains=3 hops=4 haystack=text" : "chains=3 hops=4", haystack, 4000, 0, 1, &p, &text);
+    make_text("variable-tracking", haystack ? "chains=3 hops=4 haystack=text" : "chains=3 hops=4", haystack, 4000,
+              0, 1, &p, &text);
     assert_int_equal(sscanf(strstr(text, "have the value "), "have the value %u", &value), 1);
-    for (const char *at = text; (at = strstr(at, "VAR ")) && sscanf(at, "VAR %5s = ", names[count]) == 1; count++) {
+    for (const char *at = text; (at = strstr(at, "VAR ")) && sscanf(at, "VAR %5s = ", names[count]) == 1;
+         count++) {
       at = strstr(at, " = ") + 3;
       if (sscanf(at, "VAR %5s", sources[count]) == 1) at += 4;
       else assert_int_equal(sscanf(at, "%5s", sources[count]), 1);
@@ -413,7 +419,10 @@ static void recall_asks_for_what_it_shows(void **state)
     const char *settings;
     size_t pairs, rounds, length;
     uint32_t vocabulary;
-  } cases[] = {{"", 8, 2, 64, 64}, {"", 8, 2, 4096, 64}, {"pairs=12 rounds=1", 12, 1, 48, 26}, {"pairs=1 rounds=3", 1, 3, 9, 5}};
+  } cases[] = {{"", 8, 2, 64, 64},
+               {"", 8, 2, 4096, 64},
+               {"pairs=12 rounds=1", 12, 1, 48, 26},
+               {"pairs=1 rounds=3", 1, 3, 9, 5}};
   for (size_t c = 0; c < 4; c++)
     for (uint64_t trial = 0; trial < 20; trial++) {
       task_material m = {.vocabulary = cases[c].vocabulary};
@@ -439,7 +448,8 @@ static void recall_asks_for_what_it_shows(void **state)
         size_t at = plan_target(&p.plan.windows[0], p.answers[a].target), place = 0;
         assert_int_equal(at, context_size + 2 * a + 1);
         while (ids[place] != ids[at - 1]) place++;
-        assert_true(fabs(p.answers[a].depth * (double)(context_size > 2 ? context_size - 2 : 1) - (double)place) < 1e-6);
+        assert_true(fabs(p.answers[a].depth * (double)(context_size > 2 ? context_size - 2 : 1) - (double)place) <
+                    1e-6);
         values[ids[at - 1]] = 0; /* each key once a round */
       }
       for (size_t i = 0; i < half; i++) assert_int_equal(values[i], 0);
@@ -475,7 +485,8 @@ static void longppl_is_that_of_its_definition(void **state)
   task_material m = material_of(0);
   task_test_options options;
   int64_t length = LENGTH;
-  alibi_model *model = tiny_model(context, "vocabulary=256 initial_deviation=0.5"), *other = tiny_model(context, "vocabulary=256 position=rope initial_deviation=0.4");
+  alibi_model *model = tiny_model(context, "vocabulary=256 initial_deviation=0.5"),
+              *other = tiny_model(context, "vocabulary=256 position=rope initial_deviation=0.4");
   oracle_options(task, "short=12 step=5 gain=0.05 likely=5.6", &options);
   m.text_count = 1 + 7 * LENGTH + 5;
   task_settings s = {.lengths = &length, .length_count = 1, .trials = WINDOWS, .options = options.bytes};
@@ -513,9 +524,10 @@ static void longppl_is_that_of_its_definition(void **state)
 static void choices_are_scored_three_ways(void **state)
 {
   (void)state;
-  static const char lines[] = "{\"context\": \"Two and two \", \"choices\": [\"four\", \"f\", \"fourteen\"], \"answer\": 1}\n\n"
-                              "{\"answer\": 0, \"context\": \"the old\", \"choices\": [\" bridge\", \" harbour again\"], \"more\": 1}\n"
-                              "  {\"context\": \"come\", \"choices\": [\"x\", \"y\", \"z\", \"early\"], \"answer\": 3}";
+  static const char lines[] =
+      "{\"context\": \"Two and two \", \"choices\": [\"four\", \"f\", \"fourteen\"], \"answer\": 1}\n\n"
+      "{\"answer\": 0, \"context\": \"the old\", \"choices\": [\" bridge\", \" harbour again\"], \"more\": 1}\n"
+      "  {\"context\": \"come\", \"choices\": [\"x\", \"y\", \"z\", \"early\"], \"answer\": 3}";
   choice_questions q;
   const evaluation_task *task = task_find("choice");
   alibi_model *model = tiny_model(context, "vocabulary=300 initial_deviation=0.5");
@@ -579,15 +591,22 @@ static void damaged_questions_are_refused(void **state)
       {"", "expected questions, one a line, found none"},
       {"\n{\"context\": \"a\"", "line 2"},
       {"[1]", "line 1: expected an object with context, choices and answer, found a list"},
-      {"{\"choices\": [\"a\", \"b\"], \"answer\": 0}", "line 1: \"context\": expected a text that is not empty, found nothing"},
-      {"{\"context\": \"\", \"choices\": [\"a\", \"b\"], \"answer\": 0}", "\"context\": expected a text that is not empty, found an empty one"},
-      {"{\"context\": \"a\", \"choices\": \"b\", \"answer\": 0}", "\"choices\": expected a list of texts, found a text"},
+      {"{\"choices\": [\"a\", \"b\"], \"answer\": 0}",
+       "line 1: \"context\": expected a text that is not empty, found nothing"},
+      {"{\"context\": \"\", \"choices\": [\"a\", \"b\"], \"answer\": 0}",
+       "\"context\": expected a text that is not empty, found an empty one"},
+      {"{\"context\": \"a\", \"choices\": \"b\", \"answer\": 0}",
+       "\"choices\": expected a list of texts, found a text"},
       {"{\"context\": \"a\", \"choices\": [\"b\"], \"answer\": 0}", "\"choices\": expected at least 2, found 1"},
-      {"{\"context\": \"a\", \"choices\": [\"b\", 2], \"answer\": 0}", "\"choices\": item 2: expected a text that is not empty, found an integer"},
-      {"{\"context\": \"a\", \"choices\": [\"b\", \"c\"]}", "\"answer\": expected the number of a choice, found nothing"},
-      {"{\"context\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": 0.5}", "\"answer\": expected the number of a choice, found a number"},
+      {"{\"context\": \"a\", \"choices\": [\"b\", 2], \"answer\": 0}",
+       "\"choices\": item 2: expected a text that is not empty, found an integer"},
+      {"{\"context\": \"a\", \"choices\": [\"b\", \"c\"]}",
+       "\"answer\": expected the number of a choice, found nothing"},
+      {"{\"context\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": 0.5}",
+       "\"answer\": expected the number of a choice, found a number"},
       {"{\"context\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": 2}", "\"answer\": expected 0 to 1, found 2"},
-      {"{\"context\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": -1}", "\"answer\": expected 0 to 1, found -1"}};
+      {"{\"context\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": -1}",
+       "\"answer\": expected 0 to 1, found -1"}};
   scratch_make();
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     alibi_error error = {0};
@@ -625,11 +644,13 @@ static void settings_are_checked(void **state)
   check_refuses("passkey", &bare, &s, ALIBI_INVALID, "expected a model with a tokenizer");
   check_refuses("choice", &m, &s, ALIBI_INVALID, "expected questions, found none");
   s.depth_count = 2;
-  check_refuses("passkey", &m, &s, ALIBI_INVALID, "depth: expected numbers from 0 (the beginning) to 1 (the end), found 1.5");
+  check_refuses("passkey", &m, &s, ALIBI_INVALID,
+                "depth: expected numbers from 0 (the beginning) to 1 (the end), found 1.5");
   s.depth_count = 1, s.trials = 0;
   check_refuses("passkey", &m, &s, ALIBI_INVALID, "trials: expected at least 1, found 0");
   s.trials = 1, s.length_count = 2;
-  check_refuses("needle", &m, &s, ALIBI_BAD_INPUT, "words.txt: expected at least the 120000 tokens of the longest length, found");
+  check_refuses("needle", &m, &s, ALIBI_BAD_INPUT,
+                "words.txt: expected at least the 120000 tokens of the longest length, found");
   check_refuses("passkey", &m, &s, ALIBI_OK, "");
   s.length_count = 3;
   check_refuses("passkey", &m, &s, ALIBI_INVALID, "length: expected at least 2 tokens, found 1");

@@ -29,8 +29,8 @@ static task_cell cell(int64_t answers, int64_t exact)
 }
 
 /* Two models; the second cannot do the longer length. */
-static task_report made_up(const evaluation_task *task, task_settings *settings, task_line lines[2], task_row rows[4],
-                           task_cell cells[8], task_test_options *options)
+static task_report made_up(const evaluation_task *task, task_settings *settings, task_line lines[2],
+                           task_row rows[4], task_cell cells[8], task_test_options *options)
 {
   memset(lines, 0, 2 * sizeof *lines);
   memset(rows, 0, 4 * sizeof *rows);
@@ -59,7 +59,8 @@ static task_report made_up(const evaluation_task *task, task_settings *settings,
       cells[2 * (2 * m + k)] = cell(10, k ? 1 : 10);
       cells[2 * (2 * m + k) + 1] = cell(10, k ? 4 : 9);
       row->all = cell(20, k ? 5 : 19);
-      for (size_t i = 0; i < TASK_MEASURES; i++) row->measures[i] = (task_measure){(double)i + 1.5, i ? NAN : 0.25};
+      for (size_t i = 0; i < TASK_MEASURES; i++)
+        row->measures[i] = (task_measure){(double)i + 1.5, i ? NAN : 0.25};
     }
   }
   strcpy(rows[3].why, "position 64 does \"not\" exist");

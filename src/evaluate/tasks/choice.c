@@ -1,6 +1,6 @@
-/* Multiple choice: every choice is scored as what follows the context, and the model's answer is the one of the highest
- * log-probability: as it is, a token, or a byte, since long choices are less likely just for being long.  Blanks at the
- * end of a context go to its choices, as a tokenizer puts them. */
+/* Multiple choice: every choice is scored as what follows the context, and the model's answer is the one of the
+ * highest log-probability: as it is, a token, or a byte, since long choices are less likely just for being long.
+ * Blanks at the end of a context go to its choices, as a tokenizer puts them. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,8 @@
 
 typedef enum choice_norm { PLAIN, PER_TOKEN, PER_BYTE, NORMS } choice_norm;
 
-static const char *const measures[] = {"accuracy", "accuracy_per_token", "accuracy_per_byte", "chance", "questions", NULL};
+static const char *const measures[] = {"accuracy", "accuracy_per_token", "accuracy_per_byte",
+                                       "chance",   "questions",          NULL};
 
 /* Choice after choice, question after question. */
 typedef struct choice_state {
@@ -21,7 +22,8 @@ typedef struct choice_state {
   float *losses;
 } choice_state;
 
-static status write_choice(choice_state *c, const choice_question *q, size_t choice, size_t *bytes, alibi_error *error)
+static status write_choice(choice_state *c, const choice_question *q, size_t choice, size_t *bytes,
+                           alibi_error *error)
 {
   const alibi_tokenizer *tokenizer = c->material->tokenizer;
   uint32_t *context = NULL, *answer = NULL;
@@ -108,7 +110,8 @@ static status after_batch(void *user, size_t windows, size_t targets, alibi_erro
   return ALIBI_OK;
 }
 
-static status run(alibi_model *model, const task_material *m, const task_settings *s, task_row *row, alibi_error *error)
+static status run(alibi_model *model, const task_material *m, const task_settings *s, task_row *row,
+                  alibi_error *error)
 {
   choice_state c = {.material = m};
   choice_progress progress = {s, &c.prompts.plan};

@@ -1,5 +1,5 @@
-/* Common words: a numbered list in which ten words come often and all others seldom; the longer the prompt, the more of
- * the others. */
+/* Common words: a numbered list in which ten words come often and all others seldom; the longer the prompt, the
+ * more of the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@ typedef struct common_options {
   int64_t common, often, seldom;
 } common_options;
 
-#define COUNT(member, count, most, what)                                                                        \
-  {                                                                                                             \
-    .name = #member, .kind = FIELD_INTEGER, .offset = offsetof(common_options, member), .minimum = 1,           \
-    .maximum = (most), .initial = (count), .help = (what)                                                       \
+#define COUNT(member, count, most, what)                                                                          \
+  {                                                                                                               \
+    .name = #member, .kind = FIELD_INTEGER, .offset = offsetof(common_options, member), .minimum = 1,             \
+    .maximum = (most), .initial = (count), .help = (what)                                                         \
   }
 
 static const field fields[] = {COUNT(common, 10, 32, "words that come often, all of them asked for"),
@@ -121,9 +121,11 @@ static status write_texts(const common_options *o, const common_list *l, haystac
   if (result != ALIBI_OK) return result;
   memcpy(sorted, l->words, count * sizeof *sorted);
   qsort(sorted, count, sizeof *sorted, compare_words);
-  snprintf(h->head, sizeof h->head, "Some words come more often than others in the following list. Remember those.\n");
+  snprintf(h->head, sizeof h->head,
+           "Some words come more often than others in the following list. Remember those.\n");
   snprintf(h->question, sizeof h->question,
-           "\nWhich are the %zu most frequent words of the list above, in the order of the alphabet? They are", count);
+           "\nWhich are the %zu most frequent words of the list above, in the order of the alphabet? They are",
+           count);
   for (size_t i = 0; i < count; i++) {
     snprintf(h->answers[i].before, sizeof h->answers[i].before, "%s", i > 0 ? "," : "");
     snprintf(h->answers[i].text, ANSWER_SIZE, " %s", sorted[i]);
@@ -132,7 +134,8 @@ static status write_texts(const common_options *o, const common_list *l, haystac
   return ALIBI_OK;
 }
 
-static status write_list(const common_list *l, const alibi_tokenizer *tokenizer, id_list *middle, alibi_error *error)
+static status write_list(const common_list *l, const alibi_tokenizer *tokenizer, id_list *middle,
+                         alibi_error *error)
 {
   id_list number = {0};
   status result = ALIBI_OK;
@@ -158,7 +161,8 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   size_t words, entries;
   status result;
   if (o->seldom >= o->often)
-    RAISE(error, ALIBI_INVALID, "common-words: expected the other words less often than the common ones, found %lld and %lld",
+    RAISE(error, ALIBI_INVALID,
+          "common-words: expected the other words less often than the common ones, found %lld and %lld",
           (long long)o->seldom, (long long)o->often);
   TRY(draw_words(o, r, r->length, &list, &random, error));
   TRY(haystack_new(0, (size_t)o->common, &h, error));
@@ -166,7 +170,8 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   TRY(haystack_encode(&h, r, &encoded, error));
   TRY(fit(o, &list, r->material->tokenizer, encoded.room, &words, &entries, error));
   if (words <= (size_t)o->common)
-    RAISE(error, ALIBI_INVALID, "not possible: %lld words, each %lld times, and another do not fit into %zu tokens",
+    RAISE(error, ALIBI_INVALID,
+          "not possible: %lld words, each %lld times, and another do not fit into %zu tokens",
           (long long)o->common, (long long)o->often, r->length);
   TRY(shuffle(o, &list, words, entries, &random, error));
   TRY(write_list(&list, r->material->tokenizer, &middle, error));

@@ -1,5 +1,5 @@
-/* Frequent words: made words whose numbers fall as a power of their rank (Zipf); the most frequent of all is a row of
- * dots, and the three after it are asked for. */
+/* Frequent words: made words whose numbers fall as a power of their rank (Zipf); the most frequent of all is a row
+ * of dots, and the three after it are asked for. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +68,8 @@ static status word_tokens(const task_request *r, frequent_draw *d, size_t rank, 
   return result;
 }
 
-/* The word of rank k (from 0) of about `total` words: rounded, so that it comes at least once up to where it is half. */
+/* The word of rank k (from 0) of about `total` words: rounded, so that it comes at least once up to where it is
+ * half. */
 static size_t times(double total, double alpha, size_t rank)
 {
   return (size_t)floor(total * pow((double)rank + 1, -alpha) + 0.5);
@@ -140,9 +141,11 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   status result;
   TRY(draw_new(r, &random, &draw, error));
   TRY(haystack_new(0, asked, &h, error));
-  snprintf(h.head, sizeof h.head, "The following text is in code. Keep track of how often each word comes, dots apart.\n");
+  snprintf(h.head, sizeof h.head,
+           "The following text is in code. Keep track of how often each word comes, dots apart.\n");
   snprintf(h.question, sizeof h.question,
-           "\nWhich are the %zu most frequent words of the coded text above, the most frequent first? They are", asked);
+           "\nWhich are the %zu most frequent words of the coded text above, the most frequent first? They are",
+           asked);
   for (size_t i = 0; i < asked; i++) {
     snprintf(h.answers[i].before, sizeof h.answers[i].before, "%s", i > 0 ? "," : "");
     snprintf(h.answers[i].text, ANSWER_SIZE, " %s", draw.words[i + 1]);
@@ -152,7 +155,8 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   for (size_t rank = 1; rank <= asked; rank++)
     if (times((double)total, o->alpha, rank) <= times((double)total, o->alpha, rank + 1))
       RAISE(error, ALIBI_INVALID,
-            "not possible: in %zu tokens the word of rank %zu comes no more often than the next one", r->length, rank + 1);
+            "not possible: in %zu tokens the word of rank %zu comes no more often than the next one", r->length,
+            rank + 1);
   TRY(write_words(r, &draw, total, &random, &middle, error));
   TRY(haystack_put(&h, &encoded, r, &middle, prompts, error));
 done:

@@ -1,8 +1,9 @@
-/* LongPPL (Fang et al. 2024): perplexity over the key tokens alone, those that a long context makes likely and a short
- * one does not.  An evaluator says which they are: another model with the same tokenizer, or the model itself.
+/* LongPPL (Fang et al. 2024): perplexity over the key tokens alone, those that a long context makes likely and a
+ * short one does not.  An evaluator says which they are: another model with the same tokenizer, or the model
+ * itself.
  *
- * Windows of `length` inputs, spread over the text, score their outputs from `short` on.  For the short contexts the
- * same tokens are scored by windows of short inputs that advance by `step`, so that each has from short to
+ * Windows of `length` inputs, spread over the text, score their outputs from `short` on.  For the short contexts
+ * the same tokens are scored by windows of short inputs that advance by `step`, so that each has from short to
  * short + step - 1 inputs. */
 #include <math.h>
 #include <string.h>
@@ -61,27 +62,26 @@ static status plan_windows(const task_material *m, int64_t trials, longppl *l, a
   for (size_t w = 0; w < l->windows; w++) {
     size_t start = (w * whole + w * rest / l->windows) * l->length;
     TRY(plan_add(&l->full,
-                 (plan_window){.start = start, .inputs = l->length, .first = l->brief, .count = l->scored}, error));
+                 (plan_window){.start = start, .inputs = l->length, .first = l->brief, .count = l->scored},
+                 error));
     for (size_t i = l->brief; i < l->length; i += l->step) {
       size_t n = l->length - i < l->step ? l->length - i : l->step;
-      TRY(plan_add(&l->brief_ones,
-                   (plan_window){.start = start + i + 1 - l->brief,
-                                 .inputs = l->brief + n - 1,
-                                 .first = l->brief - 1,
-                                 .count = n},
-                   error));
+      TRY(plan_add(
+          &l->brief_ones,
+          (plan_window){
+              .start = start + i + 1 - l->brief, .inputs = l->brief + n - 1, .first = l->brief - 1, .count = n},
+          error));
     }
   }
 done:
   return result;
 }
 
-static status run_plan(alibi_model *model, const task_material *m, const task_settings *s, const plan *p, size_t length,
-                       float *losses, task_row *row, alibi_error *error)
+static status run_plan(alibi_model *model, const task_material *m, const task_settings *s, const plan *p,
+                       size_t length, float *losses, task_row *row, alibi_error *error)
 {
   double seconds;
-  engine_options o = {.length = length,
-                      .batch_tokens = task_batch_tokens(model, s)};
+  engine_options o = {.length = length, .batch_tokens = task_batch_tokens(model, s)};
   if (s->extension && model != m->evaluator) {
     o.extension = s->extension->extension;
     o.extension_options = s->extension->options.bytes;
@@ -134,7 +134,8 @@ static status measure(const longppl *l, const longppl_options *o, task_row *row,
   return ALIBI_OK;
 }
 
-static status run(alibi_model *model, const task_material *m, const task_settings *s, task_row *row, alibi_error *error)
+static status run(alibi_model *model, const task_material *m, const task_settings *s, task_row *row,
+                  alibi_error *error)
 {
   const longppl_options *o = s->options;
   alibi_model *evaluator = m->evaluator ? m->evaluator : model;
@@ -142,12 +143,13 @@ static status run(alibi_model *model, const task_material *m, const task_setting
   status result = ALIBI_OK;
   if (l.brief == 0) l.brief = l.length / 4 < 4096 ? l.length / 4 : 4096;
   if (l.brief == 0 || l.brief >= l.length)
-    RAISE(error, ALIBI_INVALID, "not possible: a short context of %zu tokens is none beside a length of %zu", l.brief,
-          l.length);
+    RAISE(error, ALIBI_INVALID, "not possible: a short context of %zu tokens is none beside a length of %zu",
+          l.brief, l.length);
   if (l.step == 0) l.step = l.brief < 4 ? 1 : l.brief / 4;
   l.scored = l.length - l.brief;
   if (m->text_count < l.length + 1)
-    RAISE(error, ALIBI_INVALID, "not possible: the text has %zu tokens, %zu are needed", m->text_count, l.length + 1);
+    RAISE(error, ALIBI_INVALID, "not possible: the text has %zu tokens, %zu are needed", m->text_count,
+          l.length + 1);
   TRY(plan_windows(m, s->trials, &l, error));
   size_t tokens = l.windows * l.scored;
   TRY(memory_new(&l.long_losses, tokens, sizeof *l.losses, "the losses", error));

@@ -16,7 +16,8 @@ const char *const needle_kind_names[] = {"words", "numbers", "uuids", NULL};
 /* As a sentence calls them. */
 static const char *const nouns[] = {"word", "number", "uuid"};
 
-static status draw_name(const task_material *m, int kind, task_random *random, needle_name name, alibi_error *error)
+static status draw_name(const task_material *m, int kind, task_random *random, needle_name name,
+                        alibi_error *error)
 {
   char words[2][WORD_SIZE];
   status result = ALIBI_OK;
@@ -24,8 +25,9 @@ static status draw_name(const task_material *m, int kind, task_random *random, n
   case NEEDLE_NUMBERS: snprintf(name, NAME_SIZE, "%u", 1000000 + (unsigned)task_below(random, 9000000)); break;
   case NEEDLE_UUIDS: {
     uint64_t high = task_bits(random), low = task_bits(random);
-    snprintf(name, NAME_SIZE, "%08x-%04x-%04x-%04x-%012llx", (unsigned)(high >> 32), (unsigned)(high >> 16 & 0xffff),
-             (unsigned)(high & 0xffff), (unsigned)(low >> 48), (unsigned long long)(low & 0xffffffffffff));
+    snprintf(name, NAME_SIZE, "%08x-%04x-%04x-%04x-%012llx", (unsigned)(high >> 32),
+             (unsigned)(high >> 16 & 0xffff), (unsigned)(high & 0xffff), (unsigned)(low >> 48),
+             (unsigned long long)(low & 0xffffffffffff));
     break;
   }
   default:
@@ -56,7 +58,8 @@ typedef struct needle_draw {
 static void write_needle(const needle_options *o, size_t values, const char *key, const char *value,
                          char text[PIECE_SIZE])
 {
-  if (values > 1) snprintf(text, PIECE_SIZE, " One of the special magic %ss for %s is: %s.", nouns[o->value_kind], key, value);
+  if (values > 1)
+    snprintf(text, PIECE_SIZE, " One of the special magic %ss for %s is: %s.", nouns[o->value_kind], key, value);
   else snprintf(text, PIECE_SIZE, " The special magic %s for %s is: %s.", nouns[o->value_kind], key, value);
 }
 
@@ -75,18 +78,26 @@ static void write_question(const needle_options *o, needle_name *keys, size_t qu
   const char *noun = nouns[o->value_kind];
   char list[QUESTION_SIZE - 512] = "";
   for (size_t i = 0, used = 0; i < queries && used < sizeof list; i++)
-    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : i + 1 < queries ? ", " : " and ", keys[i]);
-  snprintf(h->head, sizeof h->head, "Special magic %ss are hidden in the following text. Remember them, for a question about them follows.\n",
-           noun);
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                             i == 0            ? ""
+                             : i + 1 < queries ? ", "
+                                               : " and ",
+                             keys[i]);
+  snprintf(
+      h->head, sizeof h->head,
+      "Special magic %ss are hidden in the following text. Remember them, for a question about them follows.\n",
+      noun);
   if (queries * values == 1)
     snprintf(h->question, sizeof h->question,
-             "\nWhat is the special magic %s for %s in the text above? The special magic %s for %s in the text above is",
+             "\nWhat is the special magic %s for %s in the text above? The special magic %s for %s in the text "
+             "above is",
              noun, list, noun, list);
   else
-    snprintf(h->question, sizeof h->question,
-             "\nWhat are all the special magic %ss for %s in the text above, in the order of the %s? The special magic "
-             "%ss for %s in the text above are",
-             noun, list, queries > 1 ? "question" : "text", noun, list);
+    snprintf(
+        h->question, sizeof h->question,
+        "\nWhat are all the special magic %ss for %s in the text above, in the order of the %s? The special magic "
+        "%ss for %s in the text above are",
+        noun, list, queries > 1 ? "question" : "text", noun, list);
 }
 
 /* Needle v of key k; of a key with several values they lie in the order in which they are asked for. */

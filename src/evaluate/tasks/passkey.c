@@ -1,4 +1,5 @@
-/* Passkey retrieval: five digits in a lot of irrelevant text, the same text in every paper, so that figures compare. */
+/* Passkey retrieval: five digits in a lot of irrelevant text, the same text in every paper, so that figures
+ * compare. */
 #include <stdio.h>
 
 #include "evaluate/task_haystack.h"
@@ -11,9 +12,10 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   status result;
   TRY(haystack_new(1, 1, &h, error));
   h.kind = HAYSTACK_NOISE;
-  snprintf(h.head, sizeof h.head,
-           "There is an important info hidden inside a lot of irrelevant text. Find it and memorize them. I will quiz "
-           "you about the important information there.");
+  snprintf(
+      h.head, sizeof h.head,
+      "There is an important info hidden inside a lot of irrelevant text. Find it and memorize them. I will quiz "
+      "you about the important information there.");
   h.pieces[0].depth = r->depth;
   snprintf(h.pieces[0].text, PIECE_SIZE, " The pass key is %u. Remember it. %u is the pass key.", key, key);
   snprintf(h.question, sizeof h.question, " What is the pass key? The pass key is");

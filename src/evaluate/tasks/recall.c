@@ -1,13 +1,13 @@
-/* Associative recall: pairs of a key and a value, then keys again, each followed by its value.  A small model learns it
- * from a training set of the same kind, so it says of a method how far back it can read.
+/* Associative recall: pairs of a key and a value, then keys again, each followed by its value.  A small model
+ * learns it from a training set of the same kind, so it says of a method how far back it can read.
  *
- * Ids: 0 is filler, keys are 1 .. V/2-1, values V/2 .. V-1.  The number of pairs does not grow with the length: what is
- * not pairs or questions is filler, strewn between the pairs.  So a longer sequence asks for the same, only farther
- * back.
+ * Ids: 0 is filler, keys are 1 .. V/2-1, values V/2 .. V-1.  The number of pairs does not grow with the length:
+ * what is not pairs or questions is filler, strewn between the pairs.  So a longer sequence asks for the same,
+ * only farther back.
  *
- * Each key is asked for in every round.  Only the first round has to be read from the pairs, so it alone is scored; the
- * others make a training set of which more can be learned (with one round a small model takes many times as long to
- * begin). */
+ * Each key is asked for in every round.  Only the first round has to be read from the pairs, so it alone is
+ * scored.  The other rounds, and sequences of fewer pairs, make a training set of which a small model learns
+ * something from the beginning; with one round of all pairs it takes many times as long to begin. */
 #include "evaluate/task.h"
 
 #include <assert.h>
@@ -52,8 +52,8 @@ static status check_sequence(const void *options, size_t length, uint32_t vocabu
                 "found %u",
                 pairs, 2 * pairs + 2, vocabulary);
   if (length < taken)
-    return fail(error, ALIBI_INVALID, "%zu pairs and their questions take %zu tokens, the length is %zu", pairs, taken,
-                length);
+    return fail(error, ALIBI_INVALID, "%zu pairs and their questions take %zu tokens, the length is %zu", pairs,
+                taken, length);
   return ALIBI_OK;
 }
 
@@ -100,10 +100,11 @@ done:
   return result;
 }
 
-static status sequence(const void *options, size_t length, uint32_t vocabulary, task_random random, uint32_t *ids,
-                       alibi_error *error)
+/* pairs: at most as many as the options say; their questions fill the same place. */
+static status write_sequence(const recall_options *options, size_t pairs, size_t length, uint32_t vocabulary,
+                             task_random random, uint32_t *ids, alibi_error *error)
 {
-  size_t pairs = (size_t)((const recall_options *)options)->pairs, context = length - question_tokens(options);
+  size_t context = length - question_tokens(options);
   recall_draw d = {0};
   status result;
   TRY(draw(&random, pairs, context - 2 * pairs, vocabulary, &d, error));
@@ -122,6 +123,13 @@ done:
   return result;
 }
 
+static status sequence(const void *options, size_t length, uint32_t vocabulary, task_random random, uint32_t *ids,
+                       alibi_error *error)
+{
+  size_t pairs = 1 + (size_t)task_below(&random, (uint64_t)((const recall_options *)options)->pairs);
+  return write_sequence(options, pairs, length, vocabulary, random, ids, error);
+}
+
 static status make(const task_request *r, task_prompts *prompts, alibi_error *error)
 {
   size_t pairs = (size_t)((const recall_options *)r->options)->pairs;
@@ -130,15 +138,15 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   TRY(check_sequence(r->options, r->length, r->material->vocabulary, error));
   size_t context = r->length - question_tokens(r->options), scored = context + 2 * pairs;
   TRY(memory_new(&ids, r->length, sizeof *ids, "a prompt", error));
-  TRY(sequence(r->options, r->length, r->material->vocabulary, r->random, ids, error));
+  TRY(write_sequence(r->options, pairs, r->length, r->material->vocabulary, r->random, ids, error));
   prompts_begin(prompts);
   TRY(prompts_add(prompts, ids, context, error));
   for (size_t i = context; i < scored; i += 2) {
     size_t place = 0;
     while (ids[place] != ids[i]) place++;
     TRY(prompts_add(prompts, ids + i, 1, error));
-    TRY(prompts_add_answer(prompts, ids + i + 1, 1,
-                           context > 2 ? (double)place / (double)(context - 2) : 0, error));
+    TRY(prompts_add_answer(prompts, ids + i + 1, 1, context > 2 ? (double)place / (double)(context - 2) : 0,
+                           error));
   }
   TRY(prompts_add(prompts, ids + scored, r->length - scored, error));
   TRY(prompts_end(prompts, error));

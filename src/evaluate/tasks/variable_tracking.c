@@ -1,5 +1,5 @@
-/* Variable tracking: assignments of one variable to the next, strewn over the text, and the question which variables
- * have the first one's value.  Other chains, with other values, may lie between. */
+/* Variable tracking: assignments of one variable to the next, strewn over the text, and the question which
+ * variables have the first one's value.  Other chains, with other values, may lie between. */
 #include <stdio.h>
 #include <string.h>
 
@@ -102,8 +102,10 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   snprintf(h.head, sizeof h.head, "Variables are assigned in the following text. Keep track of their values.\n");
   for (size_t c = 0; c < chains; c++) /* values of chains differ */
     write_chain(&h, c, length, names, 10000 + (first - 10000 + (unsigned)c * 2729) % 90000, &random);
-  snprintf(h.question, sizeof h.question,
-           "\nWhich variables have the value %u in the text above, in the order in which they were assigned? They are", first);
+  snprintf(
+      h.question, sizeof h.question,
+      "\nWhich variables have the value %u in the text above, in the order in which they were assigned? They are",
+      first);
   TRY(haystack_write(&h, r, &random, prompts, error));
 done:
   haystack_free(&h);
