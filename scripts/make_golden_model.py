@@ -277,6 +277,12 @@ class Decoder:
         y = x @ self.values[name + ".weight"].T
         return y + self.values[name + ".bias"] if self.bias else y
 
+    def hidden(self, distance):
+        """Which keys a query does not see."""
+        if self.position == "rope-window":
+            return (distance < 0) | (distance >= (self.options.get("window") or self.train_length))
+        return distance < 0
+
     def attention(self, x, block):
         b = f"blocks.{block}."
         n, d, h, g = len(x), self.head_size, self.heads, self.kv_heads
@@ -296,10 +302,7 @@ class Decoder:
             scores = scores + added
         if self.position == "fox":
             scores = scores + self.gates(x, block)
-        hidden = distance < 0
-        if self.position == "rope-window":
-            hidden = hidden | (distance >= (self.options.get("window") or self.train_length))
-        weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
+        weights = scores.masked_fill(self.hidden(distance), -math.inf).softmax(-1)
         return self.linear((weights @ v).transpose(0, 1).reshape(n, h * d), b + "attention.output")
 
     def activated(self, x):
