@@ -210,6 +210,11 @@ static status read_positions(const eval_model *m, size_t id, evaluation_row *row
   if (!row->position_nll || !row->position_band) RAISE(error, ALIBI_FAILED, "not enough memory for the places");
   TRY(alibi_evaluation_positions(m->evaluation, id, row->position_nll, row->position_band, &row->position_windows,
                                  error));
+  if (row->position_windows == 0) { /* no text fills one: no curve */
+    free(row->position_nll);
+    free(row->position_band);
+    row->position_nll = row->position_band = NULL;
+  }
 done:
   return result;
 }
