@@ -85,7 +85,7 @@ done:
 
 /* ---- every token ---- */
 
-static status add_tokens(const eval_subject *s, const evaluation_row *row, size_t id, token_table *table,
+static status add_tokens(const eval_subject *s, const evaluated_row *row, size_t id, token_table *table,
                          alibi_error *error)
 {
   const eval_model *m = &s->models[s->results.lines[row->line].model];
@@ -158,11 +158,11 @@ status eval_output_print(const eval_subject *s, alibi_error *error)
 static status judge_rows(const eval_subject *s, alibi_error *error)
 {
   const evaluation_results *results = &s->results;
-  const evaluation_row *worst = NULL;
+  const evaluated_row *worst = NULL;
   double limit = s->request->options.fail_above;
   char value[40], most[40];
   for (size_t i = 0; limit > 0 && i < results->row_count; i++) {
-    const evaluation_row *row = &results->rows[i];
+    const evaluated_row *row = &results->rows[i];
     if (row->error || row->perplexity <= limit) continue; /* one that is no number is above */
     if (!worst || !(row->perplexity <= worst->perplexity)) worst = row;
   }
@@ -177,7 +177,7 @@ static status judge_rows(const eval_subject *s, alibi_error *error)
 
 status eval_output_judge(const eval_subject *s, const eval_rows *rows, alibi_error *error)
 {
-  const evaluation_row *failed = NULL;
+  const evaluated_row *failed = NULL;
   for (size_t i = 0; i < s->results.row_count; i++) {
     if (!s->results.rows[i].error) return judge_rows(s, error);
     failed = &s->results.rows[i];

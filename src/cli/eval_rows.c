@@ -30,7 +30,7 @@ static int64_t longest_below(const eval_subject *s, uint64_t end)
   return longest;
 }
 
-static status say(evaluation_row *row, const char *sentence, alibi_error *error)
+static status say(evaluated_row *row, const char *sentence, alibi_error *error)
 {
   row->error = strdup(sentence);
   return row->error ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the results");
@@ -40,10 +40,10 @@ static status add_row(eval_subject *s, int protocol, int64_t length, size_t line
 {
   const eval_options *options = &s->request->options;
   eval_model *m = &s->models[s->results.lines[line].model];
-  evaluation_row *row = &s->results.rows[s->results.row_count++];
+  evaluated_row *row = &s->results.rows[s->results.row_count++];
   alibi_evaluate_options o;
   alibi_error why = {0};
-  *row = (evaluation_row){
+  *row = (evaluated_row){
       .line = line, .protocol = alibi_protocol_name(protocol), .length = length, .document = -1, .nll = NAN};
   *id = SIZE_MAX;
   if (s->line_errors[line]) return say(row, s->line_errors[line], error);
@@ -144,7 +144,7 @@ done:
 
 /* ---- reading back ---- */
 
-static void take_result(const alibi_evaluate_result *r, evaluation_row *row)
+static void take_result(const alibi_evaluate_result *r, evaluated_row *row)
 {
   row->stride = r->stride;
   row->tokens = r->tokens;
@@ -165,7 +165,7 @@ static void take_result(const alibi_evaluate_result *r, evaluation_row *row)
   row->input_tokens = r->input_tokens;
 }
 
-static status count_words(const eval_model *m, size_t id, int64_t document, evaluation_row *row,
+static status count_words(const eval_model *m, size_t id, int64_t document, evaluated_row *row,
                           alibi_error *error)
 {
   status result = ALIBI_OK;
@@ -186,7 +186,7 @@ done:
 /* With the first line's row, which has the same place among those of its protocol and length. */
 static status compare(eval_subject *s, const eval_rows *rows, size_t index, alibi_error *error)
 {
-  evaluation_row *row = &s->results.rows[index];
+  evaluated_row *row = &s->results.rows[index];
   size_t first = index - row->line;
   alibi_difference difference = {.size = sizeof difference};
   const evaluated_model *about = &s->results.models[s->results.lines[row->line].model];
@@ -202,7 +202,7 @@ static status compare(eval_subject *s, const eval_rows *rows, size_t index, alib
   return ALIBI_OK;
 }
 
-static status read_positions(const eval_model *m, size_t id, evaluation_row *row, alibi_error *error)
+static status read_positions(const eval_model *m, size_t id, evaluated_row *row, alibi_error *error)
 {
   status result;
   row->position_nll = calloc((size_t)row->length, sizeof *row->position_nll);
@@ -221,7 +221,7 @@ done:
 
 static status read_pooled(eval_subject *s, const eval_rows *rows, size_t index, alibi_error *error)
 {
-  evaluation_row *row = &s->results.rows[index];
+  evaluated_row *row = &s->results.rows[index];
   const eval_model *m = &s->models[s->results.lines[row->line].model];
   alibi_evaluate_result found;
   size_t id = rows->ids[index];
@@ -238,16 +238,16 @@ done:
 }
 
 /* The rows of a pooled one's documents, put down at `to`; *count: how many so far. */
-static status read_documents(const eval_subject *s, const evaluation_row *pooled, size_t id, evaluation_row *to,
+static status read_documents(const eval_subject *s, const evaluated_row *pooled, size_t id, evaluated_row *to,
                              size_t *count, alibi_error *error)
 {
   const eval_model *m = &s->models[s->results.lines[pooled->line].model];
   status result = ALIBI_OK;
   for (size_t d = 0; d < s->document_count; d++) {
-    evaluation_row *row = &to[(*count)++];
+    evaluated_row *row = &to[(*count)++];
     alibi_evaluate_result found;
     alibi_error why = {0};
-    *row = (evaluation_row){.line = pooled->line,
+    *row = (evaluated_row){.line = pooled->line,
                             .protocol = pooled->protocol,
                             .length = pooled->length,
                             .document = (int64_t)s->texts[d],
@@ -271,7 +271,7 @@ static status add_documents(eval_subject *s, const eval_rows *rows, alibi_error 
   evaluation_results *results = &s->results;
   status result = ALIBI_OK;
   size_t count = 0;
-  evaluation_row *longer = calloc(size_mul(rows->pooled, s->document_count + 1), sizeof *longer);
+  evaluated_row *longer = calloc(size_mul(rows->pooled, s->document_count + 1), sizeof *longer);
   if (!longer) return fail(error, ALIBI_FAILED, "not enough memory for the results");
   for (size_t i = 0; i < rows->pooled; i++) {
     longer[count++] = results->rows[i];

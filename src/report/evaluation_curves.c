@@ -18,7 +18,7 @@ static void copy_end(char *to, size_t size, const char *text)
   snprintf(to, size, "%s", text + skip);
 }
 
-static curve_point point_of(const evaluation_row *r)
+static curve_point point_of(const evaluated_row *r)
 {
   curve_point p = {.length = r->length,
                    .stride = r->stride,
@@ -46,7 +46,7 @@ static status add_curve(const evaluation_results *results, size_t line, const ch
   size_t capacity = 0, room = m->curve_count;
   const char *extend = results->lines[line].extend;
   for (size_t i = 0; i < results->row_count; i++) {
-    const evaluation_row *r = &results->rows[i];
+    const evaluated_row *r = &results->rows[i];
     if (r->line != line || r->document >= 0 || strcmp(r->protocol, protocol) != 0) continue;
     TRY(memory_grow(&c.points, &capacity, c.count + 1, sizeof *c.points, "the points of a picture", error));
     c.points[c.count++] = point_of(r);

@@ -53,7 +53,7 @@ static void begin_line(draft *d, const series *line, const char *label)
 /* ---- one protocol ---- */
 
 /* What a cell of a table shows of a row; row: NULL where it was not asked for. */
-typedef void cell(draft *d, const evaluation_row *row);
+typedef void cell(draft *d, const evaluated_row *row);
 
 static void add_grid(page *p, const grid *g, const char *first, cell *show)
 {
@@ -69,7 +69,7 @@ static void add_grid(page *p, const grid *g, const char *first, cell *show)
   draft_add(p->d, "</tbody></table></div>\n");
 }
 
-static void show_difference(draft *d, const evaluation_row *row)
+static void show_difference(draft *d, const evaluated_row *row)
 {
   const char *verdict = row ? evaluation_verdict(row) : NULL;
   double percent, error;
@@ -84,13 +84,13 @@ static void show_difference(draft *d, const evaluation_row *row)
   draft_add(d, "<small>%s</small></td>", verdict);
 }
 
-static void show_bits(draft *d, const evaluation_row *row)
+static void show_bits(draft *d, const evaluated_row *row)
 {
   if (row && !row->error && isfinite(row->bits_per_byte)) draft_add(d, "<td>%.4f</td>", row->bits_per_byte);
   else draft_add(d, "<td class=\"none\">-</td>");
 }
 
-static void show_words(draft *d, const evaluation_row *row)
+static void show_words(draft *d, const evaluated_row *row)
 {
   char number[40];
   if (row && !row->error && isfinite(row->word_perplexity)) {
@@ -114,7 +114,7 @@ static void add_protocol(page *p, const grid *g)
   int64_t tokens = 0;
   char grouped[64];
   for (size_t i = 0; i < p->results->row_count; i++) {
-    const evaluation_row *r = &p->results->rows[i];
+    const evaluated_row *r = &p->results->rows[i];
     if (!r->error && r->tokens > tokens && strcmp(r->protocol, g->protocol) == 0) tokens = r->tokens;
   }
   number_grouped((double)tokens, grouped, sizeof grouped);
@@ -146,7 +146,7 @@ static void add_perplexity(draft *d, double nll)
   draft_add(d, "<td>%s</td>", isfinite(nll) ? number : "-");
 }
 
-static void add_split_row(page *p, const grid *g, const evaluation_row *r)
+static void add_split_row(page *p, const grid *g, const evaluated_row *r)
 {
   draft *d = p->d;
   evaluation_gain gain;
@@ -180,7 +180,7 @@ static void add_split(page *p, const grid *g)
       "<tbody>\n",
       early);
   for (size_t i = 0; i < p->results->row_count; i++) {
-    const evaluation_row *r = &p->results->rows[i];
+    const evaluated_row *r = &p->results->rows[i];
     if (!r->error && r->document < 0 && strcmp(r->protocol, g->protocol) == 0) add_split_row(p, g, r);
   }
   draft_add(p->d, "</tbody></table></div>\n");
@@ -207,7 +207,7 @@ static void add_protocols(page *p)
 /* ---- loss against place ---- */
 
 /* The line itself and the two edges of its band, thinned to what a picture can show. */
-static void chart_of(const evaluation_row *r, const char *label, const char *colour, double *numbers,
+static void chart_of(const evaluated_row *r, const char *label, const char *colour, double *numbers,
                      chart_line *lines)
 {
   size_t count = r->length < CHART_POINTS ? (size_t)r->length : CHART_POINTS;
@@ -232,7 +232,7 @@ static void add_positions(page *p)
   chart_line lines[3];
   grid g = {0};
   for (size_t i = 0; i < p->results->row_count && charts < MOST_CHARTED; i++) {
-    const evaluation_row *r = &p->results->rows[i];
+    const evaluated_row *r = &p->results->rows[i];
     char title[96];
     size_t tick_count = 0;
     if (!r->position_nll) continue;
@@ -268,7 +268,7 @@ static void add_documents(page *p)
       "<th>protocol</th><th>length</th><th>perplexity</th><th>bits per byte</th><th>tokens</th><th>difference"
       "</th></tr></thead>\n<tbody>\n");
   for (size_t i = 0; i < results->row_count; i++) {
-    const evaluation_row *r = &results->rows[i];
+    const evaluated_row *r = &results->rows[i];
     if (r->document < 0 || r->error) continue;
     draft_add(d, "<tr><td>");
     draft_add_escaped(d, results->texts[r->document].path);

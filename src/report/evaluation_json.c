@@ -13,18 +13,18 @@
 
 static const double BITS = 1.4426950408889634074; /* 1 / ln 2 */
 
-static double speed_of(const evaluation_row *r)
+static double speed_of(const evaluated_row *r)
 {
   return r->input_tokens > 0 && r->seconds > 0 ? (double)r->input_tokens / r->seconds : NAN;
 }
 
-static const char *document_name(const evaluation_results *results, const evaluation_row *r)
+static const char *document_name(const evaluation_results *results, const evaluated_row *r)
 {
   return r->document < 0 ? NULL : results->texts[r->document].path;
 }
 
 /* Whose row it is. */
-static json_node *identity_node(const evaluation_results *results, const evaluation_row *r)
+static json_node *identity_node(const evaluation_results *results, const evaluated_row *r)
 {
   const evaluation_line *line = &results->lines[r->line];
   json_node *node = node_new_object();
@@ -36,7 +36,7 @@ static json_node *identity_node(const evaluation_results *results, const evaluat
   return node;
 }
 
-static void set_early(json_node *node, const evaluation_row *r)
+static void set_early(json_node *node, const evaluated_row *r)
 {
   node_set_integer(node, "early", r->early);
   node_set_integer(node, "early_tokens", r->early_tokens);
@@ -45,7 +45,7 @@ static void set_early(json_node *node, const evaluation_row *r)
   node_set_number(node, "late_standard_error", r->late_standard_error);
 }
 
-static void set_difference(json_node *node, const evaluation_row *r)
+static void set_difference(json_node *node, const evaluated_row *r)
 {
   const char *verdict = evaluation_verdict(r);
   if (!verdict) {
@@ -60,7 +60,7 @@ static void set_difference(json_node *node, const evaluation_row *r)
   node_set(node, "difference", difference);
 }
 
-static json_node *row_node(const evaluation_results *results, const evaluation_row *r)
+static json_node *row_node(const evaluation_results *results, const evaluated_row *r)
 {
   json_node *node = identity_node(results, r);
   if (r->error) {
@@ -100,7 +100,7 @@ static json_node *gain_node(const evaluation_results *results, const evaluation_
   return node;
 }
 
-static json_node *positions_node(const evaluation_results *results, const evaluation_row *r)
+static json_node *positions_node(const evaluation_results *results, const evaluated_row *r)
 {
   json_node *node = identity_node(results, r), *nll = node_new_array(), *band = node_new_array();
   node_set_integer(node, "windows", r->position_windows);
@@ -164,7 +164,7 @@ json_node *evaluation_node(const evaluation_results *results)
   node_set(root, "texts", texts_node(results));
   node_set(root, "models", models_node(results));
   for (size_t i = 0; i < results->row_count; i++) {
-    const evaluation_row *r = &results->rows[i];
+    const evaluated_row *r = &results->rows[i];
     evaluation_gain gain;
     node_append(rows, row_node(results, r));
     if (evaluation_gain_of(results, r, &gain)) node_append(gains, gain_node(results, &gain));
@@ -192,7 +192,7 @@ static void add_integer(draft *d, int64_t value)
   draft_add(d, ",%" PRId64, value);
 }
 
-static void add_numbers(draft *d, const evaluation_results *results, const evaluation_row *r)
+static void add_numbers(draft *d, const evaluation_results *results, const evaluated_row *r)
 {
   const double first[] = {r->perplexity, r->standard_error, r->bits_per_byte, r->nll, r->nll_standard_error};
   const double split[] = {r->early_nll, r->late_nll, r->late_standard_error};
@@ -230,7 +230,7 @@ status evaluation_write_csv(const evaluation_results *results, const char *direc
   for (const char *c = csv_head; *c; c++) columns += *c == ',';
   draft_add(&d, "%s", csv_head);
   for (size_t i = 0; i < results->row_count; i++) {
-    const evaluation_row *r = &results->rows[i];
+    const evaluated_row *r = &results->rows[i];
     const evaluation_line *line = &results->lines[r->line];
     const char *document = document_name(results, r);
     draft_add_csv_text(&d, results->models[line->model].name);

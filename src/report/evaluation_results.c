@@ -46,11 +46,11 @@ void evaluation_results_free(evaluation_results *results)
   *results = (evaluation_results){0};
 }
 
-const evaluation_row *evaluation_find(const evaluation_results *results, size_t line, const char *protocol,
+const evaluated_row *evaluation_find(const evaluation_results *results, size_t line, const char *protocol,
                                       int64_t length, int64_t document)
 {
   for (size_t i = 0; i < results->row_count; i++) {
-    const evaluation_row *r = &results->rows[i];
+    const evaluated_row *r = &results->rows[i];
     if (r->line == line && r->length == length && r->document == document && strcmp(r->protocol, protocol) == 0)
       return r;
   }
@@ -69,7 +69,7 @@ size_t evaluation_protocols(const evaluation_results *results, const char **name
   return count;
 }
 
-const char *evaluation_verdict(const evaluation_row *row)
+const char *evaluation_verdict(const evaluated_row *row)
 {
   if (row->error || row->paired_tokens == 0) return NULL;
   if (row->difference == 0 && !(row->difference_standard_error > 0)) return "equal";
@@ -77,7 +77,7 @@ const char *evaluation_verdict(const evaluation_row *row)
   return row->difference < 0 ? "better" : "worse";
 }
 
-void evaluation_percent(const evaluation_row *row, double *percent, double *error)
+void evaluation_percent(const evaluated_row *row, double *percent, double *error)
 {
   double ratio = exp(row->difference);
   *percent = 100 * (ratio - 1);
@@ -92,17 +92,17 @@ double evaluation_change(double nats)
 
 /* ---- the early token curse ---- */
 
-static bool splits(const evaluation_row *r)
+static bool splits(const evaluated_row *r)
 {
   return !r->error && r->document < 0 && r->tokens > 0 && strcmp(r->protocol, "nonoverlapping") == 0;
 }
 
-static const evaluation_row *gain_start(const evaluation_results *results, const evaluation_row *to)
+static const evaluated_row *gain_start(const evaluation_results *results, const evaluated_row *to)
 {
-  const evaluation_row *start = NULL;
+  const evaluated_row *start = NULL;
   int64_t trained = results->models[results->lines[to->line].model].train_length;
   for (size_t i = 0; i < results->row_count; i++) {
-    const evaluation_row *r = &results->rows[i];
+    const evaluated_row *r = &results->rows[i];
     if (r->line != to->line || !splits(r)) continue;
     if (r->length == trained) return r;
     if (!start || r->length < start->length) start = r;
@@ -116,9 +116,9 @@ static double either(double a, double b)
   return isfinite(a) ? a : b;
 }
 
-bool evaluation_gain_of(const evaluation_results *results, const evaluation_row *to, evaluation_gain *gain)
+bool evaluation_gain_of(const evaluation_results *results, const evaluated_row *to, evaluation_gain *gain)
 {
-  const evaluation_row *from = splits(to) ? gain_start(results, to) : NULL;
+  const evaluated_row *from = splits(to) ? gain_start(results, to) : NULL;
   if (!from || from->length >= to->length) return false;
   double early_from = either(from->early_nll, to->early_nll), early_to = either(to->early_nll, from->early_nll);
   double late_from = either(from->late_nll, to->late_nll), late_to = either(to->late_nll, from->late_nll);
@@ -144,14 +144,14 @@ static bool reads_apart(const evaluation_results *results)
 }
 
 /* Of the lines that are not `but` the lowest. */
-static const evaluation_row *lowest_at(const evaluation_results *results, const char *protocol, int64_t length,
-                                       const evaluation_row *but, size_t *measured)
+static const evaluated_row *lowest_at(const evaluation_results *results, const char *protocol, int64_t length,
+                                       const evaluated_row *but, size_t *measured)
 {
-  const evaluation_row *lowest = NULL;
+  const evaluated_row *lowest = NULL;
   bool apart = reads_apart(results);
   *measured = 0;
   for (size_t i = 0; i < results->line_count; i++) {
-    const evaluation_row *r = evaluation_find(results, i, protocol, length, -1);
+    const evaluated_row *r = evaluation_find(results, i, protocol, length, -1);
     if (!r || r == but || r->error || !isfinite(r->nll)) continue;
     ++*measured;
     if (!lowest || (apart ? r->bits_per_byte < lowest->bits_per_byte : r->nll < lowest->nll)) lowest = r;
@@ -163,40 +163,56 @@ static int64_t longest_measured(const evaluation_results *results, const char *p
 {
   int64_t longest = 0;
   for (size_t i = 0; i < results->row_count; i++) {
-    const evaluation_row *r = &results->rows[i];
+    const evaluated_row *r = &results->rows[i];
     if (!r->error && isfinite(r->nll) && r->length > longest && strcmp(r->protocol, protocol) == 0)
       longest = r->length;
   }
   return longest;
 }
 
-static void add_label(draft *d, const evaluation_results *results, const evaluation_row *r)
+static void add_label(draft *d, const evaluation_results *results, const evaluated_row *r)
 {
   draft_add_clean(d, results->lines[r->line].label);
 }
 
-/* Pairs are made with the first line: it is compared with the lowest, or where it is that with the next. */
-static void add_comparison(draft *d, const evaluation_results *results, const evaluation_row *lowest)
+/* Pairs are made with the first line: it is compared with the lowest, or where it is that with the next.  Which row
+ * has the difference; NULL: none has. */
+static const evaluated_row *paired_with(const evaluation_results *results, const evaluated_row *lowest)
 {
-  const evaluation_row *first = evaluation_find(results, 0, lowest->protocol, lowest->length, -1);
+  const evaluated_row *first = evaluation_find(results, 0, lowest->protocol, lowest->length, -1);
   size_t measured;
-  const evaluation_row *second = lowest_at(results, lowest->protocol, lowest->length, lowest, &measured);
-  const evaluation_row *other = lowest->line == 0 ? second : first;
-  const evaluation_row *paired = lowest->line == 0 ? other : lowest;
+  const evaluated_row *second = lowest_at(results, lowest->protocol, lowest->length, lowest, &measured);
+  const evaluated_row *other = lowest->line == 0 ? second : first;
+  const evaluated_row *paired = lowest->line == 0 ? other : lowest;
+  return other && !other->error && evaluation_verdict(paired) ? paired : NULL;
+}
+
+static bool is_equal(const evaluated_row *paired)
+{
+  return paired && strcmp(evaluation_verdict(paired), "equal") == 0;
+}
+
+static void add_comparison(draft *d, const evaluation_results *results, const evaluated_row *lowest,
+                           const evaluated_row *paired)
+{
+  const evaluated_row *first = evaluation_find(results, 0, lowest->protocol, lowest->length, -1);
   double percent, error;
-  if (!other || other->error) return;
-  const char *verdict = evaluation_verdict(paired);
-  if (!verdict) return;
+  if (!paired) return;
   evaluation_percent(paired, &percent, &error);
   draft_add(d, "; ");
   add_label(d, results, paired);
+  if (is_equal(paired)) {
+    draft_add(d, " is equal to ");
+    add_label(d, results, first);
+    return;
+  }
   draft_add(d, " is %.2f %% %s ", fabs(percent), percent > 0 ? "above" : "below");
   add_label(d, results, paired == lowest ? first : lowest);
   if (isfinite(error)) draft_add(d, " (+- %.2f %%, over the same tokens)", error);
-  if (strcmp(verdict, "unclear") == 0) draft_add(d, ", which is no sure difference");
+  if (strcmp(evaluation_verdict(paired), "unclear") == 0) draft_add(d, ", which is no sure difference");
 }
 
-static void add_figure(draft *d, const evaluation_results *results, const evaluation_row *r, bool lowest)
+static void add_figure(draft *d, const evaluation_results *results, const evaluated_row *r, bool lowest)
 {
   char number[40], error[40];
   if (reads_apart(results)) {
@@ -218,12 +234,13 @@ char *evaluation_answer(const evaluation_results *results)
   size_t measured;
   for (size_t p = 0; p < sizeof fairest / sizeof fairest[0]; p++) {
     int64_t length = longest_measured(results, fairest[p]);
-    const evaluation_row *lowest = length ? lowest_at(results, fairest[p], length, NULL, &measured) : NULL;
+    const evaluated_row *lowest = length ? lowest_at(results, fairest[p], length, NULL, &measured) : NULL;
     if (!lowest) continue;
     draft_add(&d, "Reading %lld tokens at once (%s), ", (long long)length, fairest[p]);
+    const evaluated_row *paired = paired_with(results, lowest);
     add_label(&d, results, lowest);
-    add_figure(&d, results, lowest, measured > 1);
-    add_comparison(&d, results, lowest);
+    add_figure(&d, results, lowest, measured > (is_equal(paired) ? 2 : 1));
+    add_comparison(&d, results, lowest, paired);
     draft_add(&d, ".");
     return draft_take(&d);
   }

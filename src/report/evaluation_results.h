@@ -41,7 +41,7 @@ typedef struct evaluation_line {
 
 /* A line by a protocol at a length, over all documents or one.  Where it could not be done only `error` says
  * something. */
-typedef struct evaluation_row {
+typedef struct evaluated_row {
   size_t line;
   const char *protocol; /* borrowed: a name that lives for ever */
   int64_t length;
@@ -67,7 +67,7 @@ typedef struct evaluation_row {
   /* loss against place in the window, where asked for: [length], and the number of full windows */
   double *position_nll, *position_band;
   int64_t position_windows;
-} evaluation_row;
+} evaluated_row;
 
 typedef struct evaluation_results {
   char *command; /* how to repeat it */
@@ -83,14 +83,14 @@ typedef struct evaluation_results {
   size_t model_count;
   evaluation_line *lines;
   size_t line_count;
-  evaluation_row *rows; /* by protocol, then length, then line, then document, pooled first */
+  evaluated_row *rows; /* by protocol, then length, then line, then document, pooled first */
   size_t row_count;
 } evaluation_results;
 
 void evaluation_results_free(evaluation_results *results);
 
 /* The row of the same line or another; document -1: pooled.  NULL where there is none. */
-const evaluation_row *evaluation_find(const evaluation_results *results, size_t line, const char *protocol,
+const evaluated_row *evaluation_find(const evaluation_results *results, size_t line, const char *protocol,
                                       int64_t length, int64_t document);
 
 /* The protocols of the rows, in their order; borrowed names, at most `most`. */
@@ -98,10 +98,10 @@ size_t evaluation_protocols(const evaluation_results *results, const char **name
 
 /* "better", "worse": the difference is more than two of its standard errors; "equal": there is none, token by
  * token; else "unclear".  NULL: not compared. */
-const char *evaluation_verdict(const evaluation_row *row);
+const char *evaluation_verdict(const evaluated_row *row);
 
 /* exp(difference) - 1 and its error, in percent of the first line's perplexity. */
-void evaluation_percent(const evaluation_row *row, double *percent, double *error);
+void evaluation_percent(const evaluated_row *row, double *percent, double *error);
 
 /* What a change of the loss by so many nats does to the perplexity, in percent; 0 where it rounds to that. */
 double evaluation_change(double nats);
@@ -111,12 +111,12 @@ double evaluation_change(double nats);
  * changed)
  * + `better_read` (the shares held, the losses changed). */
 typedef struct evaluation_gain {
-  const evaluation_row *from, *to;
+  const evaluated_row *from, *to;
   double total, fewer_early, better_read; /* nats a token; above 0: better at `to` */
 } evaluation_gain;
 
 /* from: the line's row at its trained length, else its shortest.  false where there is no such pair. */
-bool evaluation_gain_of(const evaluation_results *results, const evaluation_row *to, evaluation_gain *gain);
+bool evaluation_gain_of(const evaluation_results *results, const evaluated_row *to, evaluation_gain *gain);
 
 /* One sentence: which line is lowest at the longest length of the fairest protocol that was measured, and whether
  * that is sure.  malloc'd, NULL where memory is out. */

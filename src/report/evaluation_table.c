@@ -115,7 +115,7 @@ static void add_heading(const table *t, const char *protocol)
 
 /* ---- the rows ---- */
 
-static void add_difference(draft *d, const evaluation_row *r)
+static void add_difference(draft *d, const evaluated_row *r)
 {
   const char *verdict = evaluation_verdict(r);
   double percent, error;
@@ -127,14 +127,14 @@ static void add_difference(draft *d, const evaluation_row *r)
   draft_add(d, "  %s", verdict);
 }
 
-static void begin_row(const table *t, const evaluation_row *r)
+static void begin_row(const table *t, const evaluated_row *r)
 {
   draft_add(t->d, "%8" PRId64, r->length);
   if (t->by_line) add_name(t->d, t->results->lines[r->line].label, t->label_width);
   if (t->results->by_document) add_name(t->d, text_name(t->results, r->document), t->text_width);
 }
 
-static void add_row(const table *t, const evaluation_row *r)
+static void add_row(const table *t, const evaluated_row *r)
 {
   draft *d = t->d;
   begin_row(t, r);
@@ -161,7 +161,7 @@ static void add_row(const table *t, const evaluation_row *r)
 
 /* ---- nonoverlapping windows: what their tokens had to read ---- */
 
-static bool add_gain(const table *t, const evaluation_row *r)
+static bool add_gain(const table *t, const evaluated_row *r)
 {
   evaluation_gain g;
   if (!evaluation_gain_of(t->results, r, &g)) return false;
@@ -180,7 +180,7 @@ static void add_split(const table *t, const char *protocol)
   draft *d = t->d;
   bool any = false;
   for (size_t i = 0; i < results->row_count; i++) {
-    const evaluation_row *r = &results->rows[i];
+    const evaluated_row *r = &results->rows[i];
     if (r->error || strcmp(r->protocol, protocol) != 0) continue;
     if (!any) {
       draft_add(d, "\nof these, early tokens, which had fewer than %" PRId64 " to read, and late ones\n%8s",
@@ -214,7 +214,7 @@ static void add_positions(const table *t)
   const evaluation_results *results = t->results;
   draft *d = t->d;
   for (size_t i = 0; i < results->row_count; i++) {
-    const evaluation_row *r = &results->rows[i];
+    const evaluated_row *r = &results->rows[i];
     if (!r->position_nll) continue;
     draft_add(d, "\nby place in windows of %" PRId64, r->length);
     if (t->by_line) {

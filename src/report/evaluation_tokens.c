@@ -61,7 +61,7 @@ status token_table_begin(const char *path, token_table *table, alibi_error *erro
   return result;
 }
 
-status token_table_add(token_table *table, const evaluation_results *results, const evaluation_row *row,
+status token_table_add(token_table *table, const evaluation_results *results, const evaluated_row *row,
                        const char *document, const token_entry *entry, alibi_error *error)
 {
   draft d = {0};

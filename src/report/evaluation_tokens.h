@@ -30,7 +30,7 @@ bool token_table_name(const char *path);
 /* begin -> add ... -> commit, which puts the file in its place; abandon leaves what was there. */
 status token_table_begin(const char *path, token_table *table, alibi_error *error);
 /* row: whose the token is. */
-status token_table_add(token_table *table, const evaluation_results *results, const evaluation_row *row,
+status token_table_add(token_table *table, const evaluation_results *results, const evaluated_row *row,
                        const char *document, const token_entry *entry, alibi_error *error);
 status token_table_commit(token_table *table, alibi_error *error);
 void token_table_abandon(token_table *table);

@@ -22,9 +22,9 @@ static char *copy(const char *text)
   return made;
 }
 
-static evaluation_row measured(size_t line, const char *protocol, int64_t length, double nll)
+static evaluated_row measured(size_t line, const char *protocol, int64_t length, double nll)
 {
-  return (evaluation_row){.line = line,
+  return (evaluated_row){.line = line,
                           .protocol = protocol,
                           .length = length,
                           .document = -1,
@@ -47,7 +47,7 @@ static evaluation_row measured(size_t line, const char *protocol, int64_t length
                           .input_tokens = 8000};
 }
 
-static void add(evaluation_results *r, evaluation_row row)
+static void add(evaluation_results *r, evaluated_row row)
 {
   r->rows = realloc(r->rows, (r->row_count + 1) * sizeof *r->rows);
   assert_non_null(r->rows);
@@ -95,7 +95,7 @@ static evaluation_results fake(void)
   add_line(&r, 1, "ntk", "<b>\"q\" + ntk");
   for (int64_t length = 64; length <= 128; length *= 2)
     for (size_t line = 0; line < 3; line++) {
-      evaluation_row row =
+      evaluated_row row =
           measured(line, "nonoverlapping", length, 3 - 0.1 * (double)line - 0.001 * (double)length);
       if (line > 0) {
         row.paired_tokens = 8000;
@@ -112,7 +112,7 @@ static evaluation_results fake(void)
 static void verdicts_need_two_errors(void **state)
 {
   (void)state;
-  evaluation_row row = {.paired_tokens = 10, .difference = -0.2, .difference_standard_error = 0.09};
+  evaluated_row row = {.paired_tokens = 10, .difference = -0.2, .difference_standard_error = 0.09};
   assert_string_equal(evaluation_verdict(&row), "better");
   row.difference_standard_error = 0.1;
   assert_string_equal(evaluation_verdict(&row), "unclear");
@@ -137,7 +137,7 @@ static void gain_is_split(void **state)
 {
   (void)state;
   evaluation_results r = fake();
-  evaluation_row *from = &r.rows[0], *to = &r.rows[3];
+  evaluated_row *from = &r.rows[0], *to = &r.rows[3];
   evaluation_gain gain;
   from->early_tokens = 2000, to->early_tokens = 1000;
   from->early_nll = to->early_nll = 4;
@@ -189,6 +189,20 @@ static void answer_says_better_only_where_sure(void **state)
   scratch_says(answer, "a has the lowest, a perplexity of");
   scratch_says(answer, "; <b>\"q\" + ntk is 50.00 % above a (+- 30.00 %, over the same tokens).");
   free(answer);
+  r.rows[5].nll = r.rows[3].nll, r.rows[5].perplexity = r.rows[3].perplexity; /* a copy of the first */
+  r.rows[5].difference = r.rows[5].difference_standard_error = 0;
+  answer = evaluation_answer(&r);
+  scratch_says(answer, "tokens at once (nonoverlapping), a has a perplexity of");
+  scratch_says(answer, "; <b>\"q\" + ntk is equal to a.");
+  assert_null(strstr(answer, "below"));
+  free(answer);
+  free(r.rows[4].error); /* a third that is higher: two have the lowest */
+  r.rows[4].error = NULL;
+  r.rows[4].nll = 9;
+  answer = evaluation_answer(&r);
+  scratch_says(answer, "a has the lowest, a perplexity of");
+  scratch_says(answer, "; <b>\"q\" + ntk is equal to a.");
+  free(answer);
   for (size_t i = 0; i < r.row_count; i++)
     if (!r.rows[i].error) r.rows[i].error = copy("no");
   answer = evaluation_answer(&r);
@@ -234,7 +248,7 @@ static void json_has_every_number(void **state)
   r.rows[0].position_band = calloc(64, sizeof(double));
   r.rows[0].position_nll[63] = 0.1;
   r.rows[0].position_windows = 7;
-  evaluation_row row = measured(1, "nonoverlapping", 64, 2.5);
+  evaluated_row row = measured(1, "nonoverlapping", 64, 2.5);
   row.document = 1;
   add(&r, row);
   json_node *built = evaluation_node(&r), *node = NULL;
@@ -297,7 +311,7 @@ static void page_stands_alone(void **state)
   study_results curves;
   alibi_error error = {0};
   r.by_document = true;
-  evaluation_row row = measured(0, "nonoverlapping", 64, 2.5);
+  evaluated_row row = measured(0, "nonoverlapping", 64, 2.5);
   row.document = 1;
   add(&r, row);
   assert_int_equal(evaluation_curves(&r, &curves, &error), ALIBI_OK);
