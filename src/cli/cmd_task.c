@@ -177,18 +177,16 @@ done:
 
 /* ---- the work ---- */
 
+typedef struct task_watch {
+  char what[96];
+  int item;
+} task_watch;
+
 static void on_progress(void *user, double done, double total)
 {
-  progress_update(*(int *)user, done, NULL);
-  (void)total;
-}
-
-static double tokens_ahead(void)
-{
-  double sum = 0;
-  for (size_t i = 0; i < wish.settings.length_count; i++) sum += (double)wish.lengths[i];
-  return sum * (double)wish.settings.trials *
-         (wish.task->depths && !wish.task->spreads ? (double)wish.settings.depth_count : 1);
+  task_watch *w = user;
+  if (w->item < 0) w->item = progress_begin(w->what, total, "tokens");
+  progress_update(w->item, done, NULL);
 }
 
 static status describe(task_line *line, const task_subject *s, alibi_error *error)
@@ -213,8 +211,7 @@ static status run_model(alibi_context *context, const char *path, task_report *r
 {
   task_subject s = {0};
   task_settings settings;
-  char what[96];
-  int item = -1;
+  task_watch watch = {.item = -1};
   status result;
   TRY(task_subject_open(context, path, &wish, &s, error));
   TRY(describe(line, &s, error));
@@ -223,16 +220,15 @@ static status run_model(alibi_context *context, const char *path, task_report *r
   settings = wish.settings;
   settings.extension = s.extend ? &s.choice : NULL;
   settings.progress = on_progress;
-  settings.user = &item;
+  settings.user = &watch;
   report->text_bytes = (int64_t)s.text_bytes;
   if (s.extend && !report->extend)
     report->extend = wish.extension.extend ? wish.extension.extend : wish.extension.beyond;
   TRY(task_check(wish.task, &s.material, &settings, wish.text, error));
-  snprintf(what, sizeof what, "%s of %.60s", wish.task->name, line->name);
-  item = progress_begin(what, wish.task->own_length ? 1 : tokens_ahead(), "tokens");
+  snprintf(watch.what, sizeof watch.what, "%s of %.60s", wish.task->name, line->name);
   TRY(task_run(s.model, wish.task, &s.material, &settings, &line->result, error));
 done:
-  if (item >= 0) progress_end(item, NULL);
+  if (watch.item >= 0) progress_end(watch.item, NULL);
   task_subject_close(&s);
   return result;
 }

@@ -49,6 +49,7 @@ static const char *const measures[] = {"longppl", "perplexity", "key_share", "ke
 typedef struct longppl {
   size_t length, brief, step, windows, scored; /* scored: outputs of one window */
   plan full, brief_ones;                       /* over the material's text */
+  double read, all;                            /* inputs, for the progress */
   float *long_losses, *short_losses, *losses;  /* [windows * scored] */
 } longppl;
 
@@ -77,17 +78,53 @@ done:
   return result;
 }
 
+/* Who is told, and what of all rows was done before this one. */
+typedef struct longppl_progress {
+  longppl *l;
+  const task_settings *settings;
+  const plan *plan;
+  double before, row, total; /* as task_run counts: tokens of `trials` windows of each length */
+} longppl_progress;
+
+static longppl_progress progress_of(longppl *l, const task_settings *s, const plan *p, int64_t length)
+{
+  longppl_progress progress = {.l = l, .settings = s, .plan = p, .row = (double)length * (double)s->trials};
+  bool found = false;
+  for (size_t i = 0; i < s->length_count; i++) {
+    double tokens = (double)s->lengths[i] * (double)s->trials;
+    found = found || s->lengths[i] == length;
+    progress.before += found ? 0 : tokens;
+    progress.total += tokens;
+  }
+  return progress;
+}
+
+static status after_batch(void *user, size_t windows, size_t targets, alibi_error *error)
+{
+  const longppl_progress *p = user;
+  double done = p->l->read + (double)p->plan->inputs * (double)windows / (double)p->plan->count;
+  (void)targets;
+  (void)error;
+  p->settings->progress(p->settings->user, p->before + p->row * done / p->l->all, p->total);
+  return ALIBI_OK;
+}
+
 static status run_plan(alibi_model *model, const task_material *m, const task_settings *s, const plan *p,
-                       size_t length, float *losses, task_row *row, alibi_error *error)
+                       size_t length, longppl *l, float *losses, task_row *row, alibi_error *error)
 {
   double seconds;
-  engine_options o = {.length = length, .batch_tokens = task_batch_tokens(model, s)};
+  longppl_progress progress = progress_of(l, s, p, row->length);
+  engine_options o = {.length = length,
+                      .batch_tokens = task_batch_tokens(model, s),
+                      .after_batch = s->progress ? after_batch : NULL,
+                      .user = &progress};
   if (s->extension && model != m->evaluator) {
     o.extension = s->extension->extension;
     o.extension_options = s->extension->options.bytes;
   }
   status result = engine_run(model, m->text, p, &o, losses, &seconds, error);
   if (result != ALIBI_OK) return result;
+  l->read += (double)p->inputs;
   row->inputs += (int64_t)p->inputs;
   row->seconds += seconds;
   return ALIBI_OK;
@@ -155,10 +192,11 @@ static status run(alibi_model *model, const task_material *m, const task_setting
   TRY(memory_new(&l.long_losses, tokens, sizeof *l.losses, "the losses", error));
   TRY(memory_new(&l.short_losses, tokens, sizeof *l.losses, "the losses", error));
   TRY(memory_new(&l.losses, tokens, sizeof *l.losses, "the losses", error));
-  TRY(run_plan(model, m, s, &l.full, l.length, l.losses, row, error));
-  if (evaluator != model) TRY(run_plan(evaluator, m, s, &l.full, l.length, l.long_losses, row, error));
+  l.all = (double)l.full.inputs * (evaluator != model ? 2 : 1) + (double)l.brief_ones.inputs;
+  TRY(run_plan(model, m, s, &l.full, l.length, &l, l.losses, row, error));
+  if (evaluator != model) TRY(run_plan(evaluator, m, s, &l.full, l.length, &l, l.long_losses, row, error));
   else memcpy(l.long_losses, l.losses, tokens * sizeof *l.losses);
-  TRY(run_plan(evaluator, m, s, &l.brief_ones, l.brief_ones.longest, l.short_losses, row, error));
+  TRY(run_plan(evaluator, m, s, &l.brief_ones, l.brief_ones.longest, &l, l.short_losses, row, error));
   TRY(measure(&l, o, row, error));
 done:
   memory_free(l.long_losses);
