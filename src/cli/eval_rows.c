@@ -254,6 +254,7 @@ static status read_documents(const eval_subject *s, const evaluated_row *pooled,
                             .nll = NAN};
     result = alibi_evaluation_result(m->evaluation, id, (int64_t)d, m->token_bytes, &found, &why);
     if (result == ALIBI_INVALID) {
+      eval_request_say(&why);
       TRY(say(row, why.message, error));
       continue;
     }

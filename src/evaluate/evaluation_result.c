@@ -20,6 +20,17 @@ typedef struct target_range {
   size_t from, to, first_document, documents;
 } target_range;
 
+/* Why nothing of a document is scored: it is too short, or enough was scored elsewhere. */
+static status say_left_out(const alibi_evaluation *e, const evaluation_row *r, size_t d, alibi_error *error)
+{
+  size_t needed = protocol_tokens_needed(&r->options);
+  if (e->documents[d].tokens < needed)
+    return fail(error, ALIBI_INVALID, "document %zu: nothing of it is scored: it has %zu tokens, %zu are needed", d,
+                e->documents[d].tokens, needed);
+  return fail(error, ALIBI_INVALID, "document %zu: nothing of it is scored: the others have the %lld of max_targets",
+              d, (long long)r->options.max_targets);
+}
+
 static status range_of(const alibi_evaluation *e, size_t row, int64_t document, target_range *range,
                        alibi_error *error)
 {
@@ -34,8 +45,7 @@ static status range_of(const alibi_evaluation *e, size_t row, int64_t document, 
   size_t d = (size_t)document;
   *range = (target_range){d ? r->ends[d - 1] : 0, r->ends[d], d, 1};
   if (range->from < range->to) return ALIBI_OK;
-  return fail(error, ALIBI_INVALID, "document %zu: nothing of it is scored: it has %zu tokens", d,
-              e->documents[d].tokens);
+  return say_left_out(e, r, d, error);
 }
 
 /* Ends of documents within a range: those of the row, from its first target on. */

@@ -141,6 +141,11 @@ static size_t tokens_needed(const alibi_evaluate_options *o, int64_t window)
   return (size_t)window + (o->beginning >= 0 ? 0 : 1);
 }
 
+size_t protocol_tokens_needed(const alibi_evaluate_options *o)
+{
+  return tokens_needed(o, o->longest); /* probes are the same at every window of the sweep */
+}
+
 static status check_room(size_t needed, const plan_text *documents, size_t count, alibi_error *error)
 {
   size_t most = 0;
@@ -170,7 +175,7 @@ status protocol_plan(alibi_evaluate_options *o, const plan_text *documents, size
   if (o->shortest < LEAST_WINDOW)
     RAISE(error, ALIBI_INVALID, "shortest: expected at least %d, found %lld", LEAST_WINDOW,
           (long long)o->shortest);
-  size_t needed = tokens_needed(o, o->longest); /* probes are the same at every window of the sweep */
+  size_t needed = protocol_tokens_needed(o);
   TRY(check_room(needed, documents, count, error));
   TRY(memory_new(&texts, count, sizeof *texts, "the list of documents", error));
   for (size_t i = 0; i < count; i++)

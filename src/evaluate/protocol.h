@@ -14,4 +14,7 @@ status protocol_options(const alibi_evaluate_options *given, alibi_evaluate_opti
 status protocol_plan(alibi_evaluate_options *o, const plan_text *documents, size_t count, plan *p,
                      alibi_error *error);
 
+/* Tokens that a document must have to be read, by options that protocol_plan has filled in. */
+size_t protocol_tokens_needed(const alibi_evaluate_options *o);
+
 #endif

@@ -180,7 +180,10 @@ static void test_documents_are_texts_of_their_own(void **state)
         size_t length = ends[d] - starts[d], needed = protocol != ALIBI_FIXED_TARGET ? 2 : beginning < 0 ? 33 : 32;
         if (length < needed) {
           assert_int_equal(alibi_evaluation_result(e, row, (int64_t)d, NULL, &found, &error), ALIBI_INVALID);
-          scratch_says(error.message, "nothing of it is scored");
+          char expected[128];
+          snprintf(expected, sizeof expected, "nothing of it is scored: it has %zu tokens, %zu are needed", length,
+                   needed);
+          scratch_says(error.message, expected);
           continue;
         }
         assert_int_equal(alibi_evaluation_new(model, text + starts[d], length, NULL, 0, &one, NULL), ALIBI_OK);
@@ -255,6 +258,10 @@ static void test_limits_over_documents(void **state)
   o.max_targets = 40; /* T = 4: 10 of 21 + 46 + 171 places */
   size_t fixed = add(e, o);
   run(e);
+  alibi_evaluate_result none;
+  alibi_error error = {0};
+  assert_int_equal(alibi_evaluation_result(e, row, 2, NULL, &none, &error), ALIBI_INVALID);
+  scratch_says(error.message, "document 2: nothing of it is scored: the others have the 150 of max_targets");
   alibi_evaluate_result r = result(e, row, -1);
   assert_int_equal(r.tokens, 150);
   assert_int_equal(r.documents, 2);
