@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "evaluate/text_ids.h"
 #include "model/walk.h"
 #include "op/team.h"
 
@@ -272,7 +273,8 @@ static void share_by_distance(const double *mass, size_t length, double *pooled)
 static void tell_measured(const reading *r, const horizon_fall *any, horizon *h, horizon_head *to)
 {
   const head_sums *s = &r->sums[to - h->list];
-  double pooled[HORIZON_SHARES], head_size = (double)r->model->config.head_size;
+  walk_shape shape = walk_shape_of(r->pass);
+  double pooled[HORIZON_SHARES];
   double *mass = h->mass + (size_t)(to - h->list) * h->bins;
   horizon_fall fall = *any;
   share_by_distance(s->mass, h->length, pooled);
@@ -295,7 +297,7 @@ static void tell_measured(const reading *r, const horizon_fall *any, horizon *h,
     fall.kind = fall.slope > 0 ? FALLS_BY_SLOPE : FALLS_NEVER;
   }
   if (fall.kind != FALLS_NEVER) {
-    to->norms_gap = 2 * s->query_norm * s->key_norm / sqrt(head_size);
+    to->norms_gap = 2 * s->query_norm * s->key_norm * (double)walk_scale(&shape);
     to->scores_gap = s->rise;
   }
   if (s->deviation > h->deviation) h->deviation = s->deviation;
@@ -399,12 +401,7 @@ static status check(const alibi_model *model, const uint32_t *tokens, size_t cou
   if (count < o->length)
     return fail(error, ALIBI_INVALID, "the text: expected at least the %zu tokens of a window, found %zu",
                 o->length, count);
-  for (size_t i = 0; i < count; i++)
-    if (tokens[i] >= (uint64_t)model->config.vocabulary)
-      return fail(error, ALIBI_INVALID,
-                  "the text: token %zu: expected an id below the vocabulary of %lld, found %u", i,
-                  (long long)model->config.vocabulary, tokens[i]);
-  return ALIBI_OK;
+  return text_ids_check(model, tokens, count, error);
 }
 
 status horizon_measure(alibi_model *model, const uint32_t *tokens, size_t count, const horizon_options *options,

@@ -170,7 +170,7 @@ status horizon_any_gap(const model_pass *p, size_t layer, size_t head, double *g
   if (p->position.plan.rotary) return ALIBI_OK;
   if (w->query_norm_gain) *gap = normed_gap(w, s.head_size);
   else TRY(projected_gap(p, &s, layer, head, gap, error));
-  *gap *= largest_scale(&p->position.plan, &s, layer, head) / sqrt((double)s.head_size);
+  *gap *= largest_scale(&p->position.plan, &s, layer, head) * (double)walk_scale(&s);
 done:
   return result;
 }

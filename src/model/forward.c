@@ -52,7 +52,7 @@ op_attention walk_attention(const model_pass *p, const walk_shape *s, size_t lay
   return (op_attention){.heads = s->heads,
                         .kv_heads = s->kv_heads,
                         .head_size = s->head_size,
-                        .scale = 1 / sqrtf((float)s->head_size),
+                        .scale = walk_scale(s),
                         .bias = plan->bias,
                         .slopes = plan->slopes ? plan->slopes + first_head : NULL,
                         .table = plan->table ? plan->table + first_entry : NULL,

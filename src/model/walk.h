@@ -2,6 +2,8 @@
 #ifndef MODEL_WALK_H
 #define MODEL_WALK_H
 
+#include <math.h>
+
 #include "model/model.h"
 
 typedef struct walk_shape {
@@ -15,6 +17,12 @@ typedef struct walk_shape {
 } walk_shape;
 
 walk_shape walk_shape_of(const model_pass *pass);
+
+/* What q.k is multiplied by. */
+static inline float walk_scale(const walk_shape *s)
+{
+  return 1 / sqrtf((float)s->head_size);
+}
 
 /* Where numbers are dropped; of a layer, but for the embedding. */
 typedef enum dropout_place { DROP_EMBEDDING, DROP_ATTENTION, DROP_FEED_FORWARD, DROP_PLACES } dropout_place;
