@@ -10,6 +10,7 @@
 #include "base/system.h"
 #include "cli/command.h"
 #include "cli/extend_option.h"
+#include "cli/model_tokenizer.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "cli/terminal.h"
@@ -115,20 +116,8 @@ static status read_prompt(generation *g, alibi_error *error)
 
 static status open_model(const char *directory, generation *g, alibi_error *error)
 {
-  char *path = NULL;
-  status result;
-  TRY(alibi_model_open(g->context, directory, &g->model, error));
-  path = path_join(directory, "tokenizer.json");
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
-  TRY(alibi_tokenizer_open(path, &g->tokenizer, error));
-  uint32_t found = alibi_tokenizer_vocabulary(g->tokenizer);
-  int64_t expected = alibi_model_get_config(g->model)->vocabulary;
-  if (found != expected)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32,
-          path, expected, found);
-done:
-  free(path);
-  return result;
+  status result = alibi_model_open(g->context, directory, &g->model, error);
+  return result == ALIBI_OK ? model_tokenizer_open(directory, g->model, true, &g->tokenizer, error) : result;
 }
 
 /* What a session says of its settings, for somebody who typed options. */

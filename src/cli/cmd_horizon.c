@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alibi/tokenizer.h"
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/command.h"
 #include "cli/extend_option.h"
+#include "cli/model_tokenizer.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "cli/terminal.h"
@@ -89,14 +89,8 @@ typedef struct look {
 static status read_text(look *l, const char *directory, alibi_error *error)
 {
   mapped_file file = {0};
-  char *path = path_join(directory, "tokenizer.json");
   status result;
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
-  TRY(alibi_tokenizer_open(path, &l->tokenizer, error));
-  uint32_t vocabulary = alibi_tokenizer_vocabulary(l->tokenizer);
-  if (vocabulary != alibi_model_get_config(l->model)->vocabulary)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32,
-          path, alibi_model_get_config(l->model)->vocabulary, vocabulary);
+  TRY(model_tokenizer_open(directory, l->model, true, &l->tokenizer, error));
   TRY(mapped_file_open(text_path, &file, error));
   l->bytes = file.size;
   TRY(alibi_tokenizer_encode(l->tokenizer, file.data, file.size, &l->tokens, &l->count, error));
@@ -104,7 +98,6 @@ static status read_text(look *l, const char *directory, alibi_error *error)
     RAISE(error, ALIBI_BAD_INPUT, "%s: expected at least 2 tokens of text, found %zu", text_path, l->count);
 done:
   if (file.data) mapped_file_close(&file);
-  free(path);
   return result;
 }
 

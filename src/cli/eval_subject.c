@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/system.h"
+#include "cli/model_tokenizer.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "model/config.h"
@@ -120,21 +121,12 @@ done:
 
 static status open_model(alibi_context *context, const char *directory, eval_model *m, alibi_error *error)
 {
-  char *path = NULL;
   status result;
   TRY(alibi_model_open(context, directory, &m->model, error));
-  path = path_join(directory, "tokenizer.json");
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
-  TRY(alibi_tokenizer_open(path, &m->tokenizer, error));
-  uint32_t vocabulary = alibi_tokenizer_vocabulary(m->tokenizer);
-  int64_t expected = alibi_model_get_config(m->model)->vocabulary;
-  if (vocabulary != expected)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32,
-          path, expected, vocabulary);
+  TRY(model_tokenizer_open(directory, m->model, true, &m->tokenizer, error));
   TRY(tokenizer_token_bytes(m->tokenizer, &m->token_bytes, error));
   TRY(tokenizer_fingerprint(m->tokenizer, &m->fingerprint, error));
 done:
-  free(path);
   return result;
 }
 

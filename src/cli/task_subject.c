@@ -1,31 +1,10 @@
 /* Opening what a task runs on. */
 #include "cli/task_subject.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/memory.h"
 #include "base/system.h"
+#include "cli/model_tokenizer.h"
 #include "text/tokenizer_fingerprint.h"
-
-/* A model that was trained on ids that are no text has none. */
-static status open_tokenizer(const char *directory, const alibi_model *model, alibi_tokenizer **tokenizer,
-                             alibi_error *error)
-{
-  status result = ALIBI_OK;
-  char *path = path_join(directory, "tokenizer.json");
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
-  if (!path_exists(path)) goto done;
-  TRY(alibi_tokenizer_open(path, tokenizer, error));
-  uint32_t vocabulary = alibi_tokenizer_vocabulary(*tokenizer);
-  if (vocabulary != alibi_model_get_config(model)->vocabulary)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32,
-          path, alibi_model_get_config(model)->vocabulary, vocabulary);
-done:
-  free(path);
-  return result;
-}
 
 static status read_text(const task_wish *wish, task_subject *s, alibi_error *error)
 {
@@ -53,7 +32,7 @@ static status open_evaluator(alibi_context *context, const task_wish *wish, task
   uint64_t own = 0, other = 0;
   status result;
   TRY(alibi_model_open(context, wish->evaluator, &s->evaluator, error));
-  TRY(open_tokenizer(wish->evaluator, s->evaluator, &tokenizer, error));
+  TRY(model_tokenizer_open(wish->evaluator, s->evaluator, false, &tokenizer, error));
   if (s->tokenizer) TRY(tokenizer_fingerprint(s->tokenizer, &own, error));
   if (tokenizer) TRY(tokenizer_fingerprint(tokenizer, &other, error));
   if (own != other)
@@ -75,7 +54,7 @@ status task_subject_open(alibi_context *context, const char *path, const task_wi
   const alibi_model_config *config = alibi_model_get_config(s->model);
   TRY(extend_option_read(&wish->extension, config, &s->extend, error));
   if (s->extend) TRY(model_config_read_extension(config, "--extend", s->extend, &s->choice, error));
-  TRY(open_tokenizer(path, s->model, &s->tokenizer, error));
+  TRY(model_tokenizer_open(path, s->model, false, &s->tokenizer, error));
   if ((needs & TASK_NEEDS_TOKENIZER) && !s->tokenizer)
     RAISE(error, ALIBI_INVALID, "%s: expected a model with a tokenizer, since the task %s is in words, found none",
           path, wish->task->name);
