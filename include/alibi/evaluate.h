@@ -62,9 +62,9 @@ typedef struct alibi_evaluate_options {
                           the text's */
   int64_t batch_tokens; /* tokens of windows run at once (a longer window runs alone); 0: 512 a thread.  It bounds
                            memory and changes no result */
-  int64_t early;     /* tokens with fewer inputs before them, in their window, are early; 0: the smaller of 64 and
-                        a quarter of the trained length (at least 1) */
-  int64_t beginning; /* id of the token that begins every window; -1: none */
+  int64_t early;        /* tokens predicted from fewer inputs than this are early, a beginning token being one of
+                           the inputs; 0: the smaller of 64 and a quarter of the trained length (at least 1) */
+  int64_t beginning;    /* id of the token that begins every window; -1: none */
 } alibi_evaluate_options;
 
 typedef struct alibi_evaluate_result {
@@ -82,8 +82,8 @@ typedef struct alibi_evaluate_result {
   double seconds;            /* of the passes through the model */
   int64_t input_tokens;      /* tokens that went through the model, in windows that no row added before reads */
   /* The early token curse: nonoverlapping windows score many tokens that had little to read. */
-  int64_t early;             /* as used */
-  int64_t early_tokens;      /* scored ones that had fewer than `early` inputs, themselves among them, to read */
+  int64_t early;              /* as used */
+  int64_t early_tokens;       /* scored ones, predicted from fewer than `early` inputs */
   double early_nll, late_nll; /* means of these and of the others; NaN where there are none */
   double late_standard_error; /* of late_nll; NaN with fewer than two blocks */
   int64_t longest_window;     /* inputs of the longest window that was read: below W where the text is shorter */
@@ -142,10 +142,10 @@ ALIBI_API alibi_status alibi_evaluation_result(const alibi_evaluation *evaluatio
 /* A scored token. */
 typedef struct alibi_target {
   size_t size;
-  int64_t token;    /* its place in tokens */
+  int64_t token; /* its place in tokens */
   int64_t document;
-  int64_t context;  /* inputs that it was predicted from, in its window or cache */
-  double nll;       /* nats */
+  int64_t context; /* inputs that it was predicted from, in its window or cache */
+  double nll;      /* nats */
 } alibi_target;
 
 ALIBI_API int64_t alibi_evaluation_target_count(const alibi_evaluation *evaluation, size_t row);

@@ -25,7 +25,7 @@ static status open_out(alibi_error *error)
   status result = ALIBI_OK;
   if (!out) goto done;
   TRY(directory_make(out, error));
-  bool kept = eval_rows_kept(out, request.model_count);
+  bool kept = eval_rows_kept(out);
   if (kept && !request.options.resume)
     RAISE(error, ALIBI_INVALID,
           "--out %s: an evaluation was interrupted there: --resume goes on with it; to begin anew remove its "
@@ -43,7 +43,7 @@ static status evaluate(eval_subject *subject, eval_rows *rows, token_table *tabl
   status result;
   TRY(eval_rows_add(subject, rows, error));
   result = eval_rows_run(subject, request.out, error);
-  if (result == ALIBI_CANCELLED && request.out && !cli_quiet())
+  if (result == ALIBI_CANCELLED && request.out && eval_rows_kept(request.out) && !cli_quiet())
     progress_note("What was read is kept in %s: the same command with --resume goes on.", request.out);
   if (result != ALIBI_OK) goto done;
   TRY(eval_rows_read(subject, rows, error));
@@ -51,7 +51,7 @@ static status evaluate(eval_subject *subject, eval_rows *rows, token_table *tabl
   if (request.per_token) TRY(eval_output_tokens(subject, rows, table, error));
   if (request.out) TRY(eval_output_reports(subject, error));
   TRY(eval_output_print(subject, error));
-  if (request.out) eval_rows_forget(request.out, request.model_count);
+  if (request.out) eval_rows_forget(request.out);
   TRY(eval_output_judge(subject, rows, error));
 done:
   return result;

@@ -65,15 +65,20 @@ status eval_output_describe(eval_subject *s, const alibi_context *context, alibi
   const eval_options *o = &s->request->options;
   evaluation_results *results = &s->results;
   char processor[256];
-  draft machine = {0};
+  draft machine = {0}, beginning = {0};
   status result;
   results->by_document = o->documents;
   results->by_word = o->words;
   results->stride = o->stride;
+  results->max_targets = o->max_targets;
+  results->begins = s->request->beginning >= 0;
+  results->beginning = s->request->beginning;
   TRY(add_lists(s, error));
   TRY(add_number(results, "stride", o->stride, "a quarter of the length", error));
   TRY(add_number(results, "max_targets", o->max_targets, "all", error));
   TRY(add_number(results, "early", o->early, "64, or a quarter of the trained length where that is less", error));
+  draft_add(&beginning, "%s", s->request->beginning_text);
+  TRY(add_setting(results, "beginning", &beginning, error));
   system_processor_name(processor, sizeof processor);
   draft_add(&machine, "%s, %d thread%s, %s kernels, alibi %s", processor, alibi_context_threads(context),
             alibi_context_threads(context) == 1 ? "" : "s", alibi_context_isa(context), alibi_version());
@@ -175,16 +180,32 @@ static status judge_rows(const eval_subject *s, alibi_error *error)
               worst->document < 0 ? "" : ", ", worst->document < 0 ? "" : results->texts[worst->document].path);
 }
 
+/* No text fills a window of any length. */
+static status say_no_room(const eval_subject *s, alibi_error *error)
+{
+  size_t longest = 0;
+  const char *text = s->results.texts[s->texts[0]].path;
+  for (size_t m = 0; m < s->results.model_count; m++)
+    if (s->models[m].longest > longest) longest = s->models[m].longest;
+  size_t most = longest - (s->request->beginning < 0);
+  if (s->document_count == 1)
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: no length could be evaluated: %zu tokens of text have room for --length %zu at most", text,
+                longest, most);
+  return fail(
+      error, ALIBI_BAD_INPUT,
+      "no length could be evaluated: the longest of %zu texts has %zu tokens, room for --length %zu at most",
+      s->document_count, longest, most);
+}
+
 status eval_output_judge(const eval_subject *s, const eval_rows *rows, alibi_error *error)
 {
-  const evaluated_row *failed = NULL;
-  for (size_t i = 0; i < s->results.row_count; i++) {
-    if (!s->results.rows[i].error) return judge_rows(s, error);
-    failed = &s->results.rows[i];
-  }
-  if (rows->room)
-    return fail(error, ALIBI_FAILED, "no length could be evaluated: %s", failed ? failed->error : "none");
-  return fail(error, ALIBI_BAD_INPUT,
-              "%s: no length could be evaluated: %zu tokens of text have room for --length %zu at most",
-              s->results.texts[s->texts[0]].path, s->models[0].longest, s->models[0].longest - 1);
+  const evaluation_results *results = &s->results;
+  for (size_t i = 0; i < results->row_count; i++)
+    if (!results->rows[i].error) return judge_rows(s, error);
+  if (!rows->room) return say_no_room(s, error);
+  const evaluated_row *last = &results->rows[results->row_count - 1];
+  if (results->row_count == 1) return fail(error, ALIBI_FAILED, "no length could be evaluated: %s", last->error);
+  return fail(error, ALIBI_FAILED, "no length could be evaluated; the last, %s, %s at %" PRId64 " tokens: %s",
+              results->lines[last->line].label, last->protocol, last->length, last->error);
 }

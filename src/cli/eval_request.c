@@ -30,7 +30,7 @@ static const field eval_fields[] = {
      .minimum = 1,
      .maximum = LONGEST,
      .initial_text = "64, or a quarter of the trained length where that is less",
-     .help = "tokens with fewer than this to read are told apart"},
+     .help = "tokens predicted from fewer inputs than this are told apart"},
     {.name = "documents",
      .kind = FIELD_BOOLEAN,
      .offset = offsetof(eval_options, documents),
@@ -67,7 +67,7 @@ static const field eval_fields[] = {
 
 void eval_request_add(command_line *line, eval_request *request)
 {
-  *request = (eval_request){.protocol_list = "sliding,fixed-target", .beyond = "error"};
+  *request = (eval_request){.protocol_list = "sliding,fixed-target", .beyond = "error", .beginning_text = "none"};
   command_add_texts(line, "text", "FILE...", &request->texts, true, "the texts to predict, each a document");
   command_add_text(line, "protocol", "LIST", &request->protocol_list,
                    "nonoverlapping, sliding, fixed-target, streaming, or all");
@@ -82,6 +82,9 @@ void eval_request_add(command_line *line, eval_request *request)
   command_add_text(
       line, "beyond", "POLICY", &request->beyond,
       "absolute positions beyond the trained ones: error, clamp (to the last) or wrap (from the first on)");
+  command_add_text(
+      line, "beginning", "ID", &request->beginning_text,
+      "the token that begins every window, as a model may know it from its training; none: no such token");
   command_add_text(line, "out", "DIR", &request->out,
                    "a report: report.html, results.json, results.csv and the picture");
   command_add_text(line, "per_token", "FILE", &request->per_token,
@@ -140,6 +143,16 @@ done:
   return result;
 }
 
+static status read_beginning(eval_request *r, alibi_error *error)
+{
+  r->beginning = -1;
+  if (strcmp(r->beginning_text, "none") == 0) return ALIBI_OK;
+  if (integer_read(r->beginning_text, &r->beginning) && r->beginning >= 0 && r->beginning <= UINT32_MAX)
+    return ALIBI_OK;
+  return fail(error, ALIBI_INVALID, "--beginning: expected none or the id of a token, found '%s'",
+              r->beginning_text);
+}
+
 static const char *find_twice(const char *const *texts, size_t count)
 {
   for (size_t i = 0; i < count; i++)
@@ -180,6 +193,7 @@ status eval_request_read(const command_line *line, eval_request *r, alibi_error 
   TRY(read_protocols(r, error));
   TRY(read_lengths(r, error));
   TRY(read_variants(r, error));
+  TRY(read_beginning(r, error));
   if (r->options.resume && !r->out) RAISE(error, ALIBI_INVALID, "--resume: expected --out DIR too");
   if (r->options.per_position && !r->protocols[ALIBI_NONOVERLAPPING])
     RAISE(error, ALIBI_INVALID, "--per-position: expected nonoverlapping in --protocol, found '%s'",

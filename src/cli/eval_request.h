@@ -21,6 +21,8 @@ typedef struct eval_request {
   text_values texts, extend;
   const char *beyond, *protocol_list, *length_list; /* as typed; length_list: NULL */
   const char *out, *per_token;                      /* NULL: not given */
+  const char *beginning_text;                       /* as typed */
+  int64_t beginning;                                /* id of the token that begins every window; -1: none */
   const char *const *variants; /* extensions that every model is run with; "none": as trained */
   const char *variant_option;  /* that names them: "--extend" */
   size_t variant_count;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/directory.h"
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/progress.h"
@@ -30,6 +31,12 @@ static int64_t longest_below(const eval_subject *s, uint64_t end)
   return longest;
 }
 
+/* Lengths below this have room in some document, where a window must be filled. */
+static uint64_t room_of(const eval_subject *s, const eval_model *m)
+{
+  return m->longest + (s->request->beginning >= 0);
+}
+
 static status say(evaluated_row *row, const char *sentence, alibi_error *error)
 {
   row->error = strdup(sentence);
@@ -52,10 +59,11 @@ static status add_row(eval_subject *s, int protocol, int64_t length, size_t line
   o.window = length;
   o.stride = options->stride;
   o.shortest = shortest_of(s);
-  o.longest = longest_below(s, protocol == ALIBI_FIXED_TARGET ? m->longest : UINT64_MAX);
+  o.longest = longest_below(s, protocol == ALIBI_FIXED_TARGET ? room_of(s, m) : UINT64_MAX);
   if (o.longest < length) o.longest = length; /* refused, with the reason */
   o.max_targets = options->max_targets;
   o.early = options->early;
+  o.beginning = s->request->beginning;
   o.extend = s->results.lines[line].extend;
   status result = alibi_evaluation_add(m->evaluation, &o, id, &why);
   if (result == ALIBI_OK) return ALIBI_OK;
@@ -78,7 +86,8 @@ status eval_rows_add(eval_subject *s, eval_rows *rows, alibi_error *error)
       for (size_t line = 0; line < s->results.line_count; line++)
         TRY(add_row(s, p, s->lengths[i], line, &rows->ids[s->results.row_count], error));
   rows->pooled = s->results.row_count;
-  for (size_t m = 0; m < s->results.model_count; m++) rows->room |= longest_below(s, s->models[m].longest) > 0;
+  for (size_t m = 0; m < s->results.model_count; m++)
+    rows->room |= longest_below(s, room_of(s, &s->models[m])) > 0;
 done:
   return result;
 }
@@ -92,24 +101,39 @@ static char *keep_path(const char *directory, size_t model)
   return path_join(directory, name);
 }
 
-bool eval_rows_kept(const char *directory, size_t model_count)
+static bool is_kept(const char *name)
 {
-  bool kept = false;
-  for (size_t m = 0; m < model_count && !kept; m++) {
-    char *path = keep_path(directory, m);
-    kept = path && path_exists(path);
-    free(path);
-  }
-  return kept;
+  static const char begin[] = "evaluation-", end[] = ".keep";
+  size_t size = strlen(name),
+         digits = strspn(name + (size < sizeof begin ? size : sizeof begin - 1), "0123456789");
+  return strncmp(name, begin, sizeof begin - 1) == 0 && digits > 0 &&
+         strcmp(name + sizeof begin - 1 + digits, end) == 0;
 }
 
-void eval_rows_forget(const char *directory, size_t model_count)
+/* Of however many models: an evaluation that was interrupted may have had more of them than this one. */
+static size_t find_kept(const char *directory, bool removes)
 {
-  for (size_t m = 0; m < model_count; m++) {
-    char *path = keep_path(directory, m);
-    if (path) remove(path);
+  directory_list list = {0};
+  size_t count = 0;
+  if (directory_read(directory, &list, NULL) != ALIBI_OK) return 0;
+  for (size_t i = 0; i < list.count; i++) {
+    char *path = is_kept(list.names[i]) ? path_join(directory, list.names[i]) : NULL;
+    count += path != NULL;
+    if (path && removes) remove(path);
     free(path);
   }
+  directory_list_free(&list);
+  return count;
+}
+
+bool eval_rows_kept(const char *directory)
+{
+  return find_kept(directory, false) > 0;
+}
+
+void eval_rows_forget(const char *directory)
+{
+  find_kept(directory, true);
 }
 
 typedef struct shown_progress {
@@ -165,22 +189,32 @@ static void take_result(const alibi_evaluate_result *r, evaluated_row *row)
   row->input_tokens = r->input_tokens;
 }
 
-static status count_words(const eval_model *m, size_t id, int64_t document, evaluated_row *row,
+/* One walk over the targets of a row serves it and its documents. */
+static status count_words(const eval_subject *s, const eval_model *m, size_t id, word_sum *sums,
                           alibi_error *error)
 {
   status result = ALIBI_OK;
   int64_t count = alibi_evaluation_target_count(m->evaluation, id);
-  double nats = 0;
   for (int64_t i = 0; i < count; i++) {
     alibi_target target = {.size = sizeof target};
     TRY(alibi_evaluation_target(m->evaluation, id, i, &target, error));
-    if (document >= 0 && target.document != document) continue;
-    row->words += m->words[target.token];
-    nats += target.nll;
+    const word_sum more = {m->words[target.token], target.nll};
+    word_sum *of[] = {&sums[target.document], &sums[s->document_count]}; /* all of them stand behind the last */
+    for (size_t k = 0; k < 2; k++) of[k]->words += more.words, of[k]->nats += more.nats;
   }
-  row->word_perplexity = row->words > 0 ? exp(nats / (double)row->words) : NAN;
 done:
   return result;
+}
+
+static word_sum *words_of(const eval_subject *s, const eval_rows *rows, size_t index)
+{
+  return rows->words + index * (s->document_count + 1);
+}
+
+static void tell_words(const word_sum *sum, evaluated_row *row)
+{
+  row->words = sum->words;
+  row->word_perplexity = sum->words > 0 ? exp(sum->nats / (double)sum->words) : NAN;
 }
 
 /* With the first line's row, which has the same place among those of its protocol and length. */
@@ -229,7 +263,11 @@ static status read_pooled(eval_subject *s, const eval_rows *rows, size_t index, 
   if (id == SIZE_MAX) goto done;
   TRY(alibi_evaluation_result(m->evaluation, id, -1, m->token_bytes, &found, error));
   take_result(&found, row);
-  if (s->request->options.words) TRY(count_words(m, id, -1, row, error));
+  if (rows->words) {
+    word_sum *sums = words_of(s, rows, index);
+    TRY(count_words(s, m, id, sums, error));
+    tell_words(&sums[s->document_count], row);
+  }
   TRY(compare(s, rows, index, error));
   if (s->request->options.per_position && strcmp(row->protocol, "nonoverlapping") == 0)
     TRY(read_positions(m, id, row, error));
@@ -238,9 +276,11 @@ done:
 }
 
 /* The rows of a pooled one's documents, put down at `to`; *count: how many so far. */
-static status read_documents(const eval_subject *s, const evaluated_row *pooled, size_t id, evaluated_row *to,
+static status read_documents(const eval_subject *s, const eval_rows *rows, size_t index, evaluated_row *to,
                              size_t *count, alibi_error *error)
 {
+  const evaluated_row *pooled = &s->results.rows[index];
+  size_t id = rows->ids[index];
   const eval_model *m = &s->models[s->results.lines[pooled->line].model];
   status result = ALIBI_OK;
   for (size_t d = 0; d < s->document_count; d++) {
@@ -248,10 +288,10 @@ static status read_documents(const eval_subject *s, const evaluated_row *pooled,
     alibi_evaluate_result found;
     alibi_error why = {0};
     *row = (evaluated_row){.line = pooled->line,
-                            .protocol = pooled->protocol,
-                            .length = pooled->length,
-                            .document = (int64_t)s->texts[d],
-                            .nll = NAN};
+                           .protocol = pooled->protocol,
+                           .length = pooled->length,
+                           .document = (int64_t)s->texts[d],
+                           .nll = NAN};
     result = alibi_evaluation_result(m->evaluation, id, (int64_t)d, m->token_bytes, &found, &why);
     if (result == ALIBI_INVALID) {
       eval_request_say(&why);
@@ -260,7 +300,7 @@ static status read_documents(const eval_subject *s, const evaluated_row *pooled,
     }
     if (result != ALIBI_OK) RAISE(error, result, "%s", why.message);
     take_result(&found, row);
-    if (s->request->options.words) TRY(count_words(m, id, (int64_t)d, row, error));
+    if (rows->words) tell_words(&words_of(s, rows, index)[d], row);
   }
 done:
   return result;
@@ -276,8 +316,7 @@ static status add_documents(eval_subject *s, const eval_rows *rows, alibi_error 
   if (!longer) return fail(error, ALIBI_FAILED, "not enough memory for the results");
   for (size_t i = 0; i < rows->pooled; i++) {
     longer[count++] = results->rows[i];
-    if (result == ALIBI_OK && rows->ids[i] != SIZE_MAX)
-      result = read_documents(s, &results->rows[i], rows->ids[i], longer, &count, error);
+    if (result == ALIBI_OK && rows->ids[i] != SIZE_MAX) result = read_documents(s, rows, i, longer, &count, error);
   }
   free(results->rows);
   results->rows = longer;
@@ -288,6 +327,9 @@ static status add_documents(eval_subject *s, const eval_rows *rows, alibi_error 
 status eval_rows_read(eval_subject *s, eval_rows *rows, alibi_error *error)
 {
   status result = ALIBI_OK;
+  if (s->request->options.words)
+    TRY(memory_new(&rows->words, size_mul(rows->pooled, s->document_count + 1), sizeof *rows->words,
+                   "the words of the texts", error));
   for (size_t i = 0; i < rows->pooled; i++) TRY(read_pooled(s, rows, i, error));
   if (s->request->options.documents) TRY(add_documents(s, rows, error));
 done:
@@ -297,5 +339,6 @@ done:
 void eval_rows_free(eval_rows *rows)
 {
   free(rows->ids);
+  memory_free(rows->words);
   *rows = (eval_rows){0};
 }

@@ -130,6 +130,16 @@ done:
   return result;
 }
 
+static status check_beginning(const eval_subject *s, const eval_model *m, const char *directory,
+                              alibi_error *error)
+{
+  int64_t vocabulary = alibi_model_get_config(m->model)->vocabulary;
+  if (s->request->beginning < vocabulary) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID,
+              "--beginning: expected an id below the %" PRId64 " tokens of %s, found %" PRId64, vocabulary,
+              directory, s->request->beginning);
+}
+
 static status describe_model(eval_subject *s, size_t index, alibi_error *error)
 {
   const eval_model *m = &s->models[index], *first = &s->models[0];
@@ -249,8 +259,10 @@ status eval_subject_open(alibi_context *context, const eval_request *request, ev
   status result;
   *s = (eval_subject){.request = request};
   TRY(make_room(s, &files, error));
-  for (size_t m = 0; m < request->model_count; m++)
+  for (size_t m = 0; m < request->model_count; m++) {
     TRY(open_model(context, request->models[m], &s->models[m], error));
+    TRY(check_beginning(s, &s->models[m], request->models[m], error));
+  }
   TRY(open_texts(s, files, error));
   for (size_t m = 0; m < request->model_count; m++) {
     eval_model *model = &s->models[m];

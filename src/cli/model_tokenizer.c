@@ -19,8 +19,8 @@ alibi_status model_tokenizer_open(const char *directory, const alibi_model *mode
   int64_t expected = alibi_model_get_config(model)->vocabulary;
   uint32_t found = alibi_tokenizer_vocabulary(*tokenizer);
   if (found != expected)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32, path,
-          expected, found);
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %" PRId64 " tokens, found %" PRIu32,
+          path, expected, found);
 done:
   free(path);
   return result;

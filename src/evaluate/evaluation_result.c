@@ -25,10 +25,11 @@ static status say_left_out(const alibi_evaluation *e, const evaluation_row *r, s
 {
   size_t needed = protocol_tokens_needed(&r->options);
   if (e->documents[d].tokens < needed)
-    return fail(error, ALIBI_INVALID, "document %zu: nothing of it is scored: it has %zu tokens, %zu are needed", d,
-                e->documents[d].tokens, needed);
-  return fail(error, ALIBI_INVALID, "document %zu: nothing of it is scored: the others have the %lld of max_targets",
-              d, (long long)r->options.max_targets);
+    return fail(error, ALIBI_INVALID, "document %zu: nothing of it is scored: it has %zu tokens, %zu are needed",
+                d, e->documents[d].tokens, needed);
+  return fail(error, ALIBI_INVALID,
+              "document %zu: nothing of it is scored: the others have the %lld of max_targets", d,
+              (long long)r->options.max_targets);
 }
 
 static status range_of(const alibi_evaluation *e, size_t row, int64_t document, target_range *range,

@@ -171,8 +171,9 @@ static void add_split(page *p, const grid *g)
   draft_add(
       p->d,
       "<h2>The early token curse</h2>\n<p>Of nonoverlapping windows the first tokens have little to read. A "
-      "longer window has fewer of them, and looks better for that alone. Early tokens here are those with fewer "
-      "than %" PRId64 " tokens to read; the last columns split the change of the perplexity with the length "
+      "longer window has fewer of them, and looks better for that alone. Early tokens here are those predicted "
+      "from "
+      "fewer than %" PRId64 " inputs; the last columns split the change of the perplexity with the length "
       "into what comes from their share and what from reading better.</p>\n"
       "<div class=\"scroll\"><table class=\"wide\"><thead><tr><th>model</th><th>length</th><th>early</th>"
       "<th>early<small>perplexity</small></th><th>late<small>perplexity</small></th><th>all<small>perplexity"

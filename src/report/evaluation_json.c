@@ -218,30 +218,45 @@ static void add_numbers(draft *d, const evaluation_results *results, const evalu
 }
 
 static const char csv_head[] =
-    "model,protocol,extend,length,document,perplexity,standard_error,bits_per_byte,nll,nll_standard_error,stride,"
+    "model,protocol,extend,length,document,position,train_length,tokenizer,text_tokens,max_targets,beginning,"
+    "perplexity,standard_error,bits_per_byte,nll,nll_standard_error,stride,"
     "tokens,bytes,longest_window,documents,words,word_perplexity,early,early_tokens,early_nll,late_nll,late_"
     "standard_error,difference,"
     "difference_standard_error,verdict,seconds,input_tokens,error\n";
 
+/* Whose row it is, and by which settings; the comma before what follows is not there yet. */
+static void add_identity(draft *d, const evaluation_results *results, const evaluated_row *r)
+{
+  const evaluation_line *line = &results->lines[r->line];
+  const evaluated_model *m = &results->models[line->model];
+  const char *document = document_name(results, r);
+  draft_add_csv_text(d, m->name);
+  draft_add(d, ",%s,", r->protocol);
+  draft_add_csv_text(d, line->extend ? line->extend : "");
+  add_integer(d, r->length);
+  draft_add(d, ",");
+  draft_add_csv_text(d, document ? document : "");
+  draft_add(d, ",%s", m->position);
+  add_integer(d, m->train_length);
+  draft_add(d, ",%s", m->tokenizer);
+  add_integer(d, m->tokens);
+  add_integer(d, results->max_targets);
+  if (results->begins) add_integer(d, results->beginning);
+  else draft_add(d, ",");
+}
+
 status evaluation_write_csv(const evaluation_results *results, const char *directory, alibi_error *error)
 {
   draft d = {0};
-  size_t columns = 0;
-  for (const char *c = csv_head; *c; c++) columns += *c == ',';
+  size_t empty = 0;
+  for (const char *c = strstr(csv_head, ",perplexity"); *c; c++) empty += *c == ',';
   draft_add(&d, "%s", csv_head);
   for (size_t i = 0; i < results->row_count; i++) {
     const evaluated_row *r = &results->rows[i];
-    const evaluation_line *line = &results->lines[r->line];
-    const char *document = document_name(results, r);
-    draft_add_csv_text(&d, results->models[line->model].name);
-    draft_add(&d, ",%s,", r->protocol);
-    draft_add_csv_text(&d, line->extend ? line->extend : "");
-    add_integer(&d, r->length);
-    draft_add(&d, ",");
-    draft_add_csv_text(&d, document ? document : "");
+    add_identity(&d, results, r);
     if (!r->error) add_numbers(&d, results, r);
     else {
-      for (size_t c = 4; c < columns; c++) draft_add(&d, ",");
+      for (size_t c = 0; c < empty; c++) draft_add(&d, ",");
       draft_add_csv_text(&d, r->error);
     }
     draft_add(&d, "\n");

@@ -47,7 +47,7 @@ void evaluation_results_free(evaluation_results *results)
 }
 
 const evaluated_row *evaluation_find(const evaluation_results *results, size_t line, const char *protocol,
-                                      int64_t length, int64_t document)
+                                     int64_t length, int64_t document)
 {
   for (size_t i = 0; i < results->row_count; i++) {
     const evaluated_row *r = &results->rows[i];
@@ -145,7 +145,7 @@ static bool reads_apart(const evaluation_results *results)
 
 /* Of the lines that are not `but` the lowest. */
 static const evaluated_row *lowest_at(const evaluation_results *results, const char *protocol, int64_t length,
-                                       const evaluated_row *but, size_t *measured)
+                                      const evaluated_row *but, size_t *measured)
 {
   const evaluated_row *lowest = NULL;
   bool apart = reads_apart(results);
@@ -175,8 +175,8 @@ static void add_label(draft *d, const evaluation_results *results, const evaluat
   draft_add_clean(d, results->lines[r->line].label);
 }
 
-/* Pairs are made with the first line: it is compared with the lowest, or where it is that with the next.  Which row
- * has the difference; NULL: none has. */
+/* Pairs are made with the first line: it is compared with the lowest, or where it is that with the next.  Which
+ * row has the difference; NULL: none has. */
 static const evaluated_row *paired_with(const evaluation_results *results, const evaluated_row *lowest)
 {
   const evaluated_row *first = evaluation_find(results, 0, lowest->protocol, lowest->length, -1);

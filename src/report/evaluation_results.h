@@ -56,7 +56,7 @@ typedef struct evaluated_row {
   double word_perplexity; /* exp of all nats over these */
   int64_t early, early_tokens;
   double early_nll, late_nll,
-      late_standard_error; /* of scored tokens with fewer than `early` inputs; of the others */
+      late_standard_error; /* of tokens predicted from fewer than `early` inputs; of others */
   int64_t
       longest_window; /* inputs of the longest window that was read: below the length where no text fills one */
   int64_t documents;  /* texts that were read */
@@ -75,6 +75,9 @@ typedef struct evaluation_results {
   double seconds;
   bool by_document, by_word; /* asked for */
   int64_t stride;            /* asked for; 0: a quarter of the length */
+  int64_t max_targets;       /* asked for; 0: all */
+  bool begins;               /* every window, with the token `beginning` */
+  int64_t beginning;
   result_setting *settings;
   size_t setting_count;
   evaluation_text *texts;
@@ -91,7 +94,7 @@ void evaluation_results_free(evaluation_results *results);
 
 /* The row of the same line or another; document -1: pooled.  NULL where there is none. */
 const evaluated_row *evaluation_find(const evaluation_results *results, size_t line, const char *protocol,
-                                      int64_t length, int64_t document);
+                                     int64_t length, int64_t document);
 
 /* The protocols of the rows, in their order; borrowed names, at most `most`. */
 size_t evaluation_protocols(const evaluation_results *results, const char **names, size_t most);

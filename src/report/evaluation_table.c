@@ -84,11 +84,12 @@ static void add_models(draft *d, const evaluation_results *results)
     draft_add_clean(d, m->name);
     draft_add(d, ": %s%s", m->position, m->extension ? " with " : "");
     draft_add_clean(d, m->extension);
-    draft_add(d, ", trained at %" PRId64 "; ", m->train_length);
+    draft_add(d, ", trained at %" PRId64 "; tokenizer %s; ", m->train_length, m->tokenizer);
     if (results->text_count == 1) draft_add_clean(d, results->texts[0].path);
     else draft_add(d, "%zu texts", results->text_count);
     draft_add(d, ": %" PRId64 " tokens in %" PRId64 " bytes\n", m->tokens, bytes);
   }
+  if (results->begins) draft_add(d, "every window begins with token %" PRId64 "\n", results->beginning);
 }
 
 static void add_heading(const table *t, const char *protocol)
@@ -183,7 +184,7 @@ static void add_split(const table *t, const char *protocol)
     const evaluated_row *r = &results->rows[i];
     if (r->error || strcmp(r->protocol, protocol) != 0) continue;
     if (!any) {
-      draft_add(d, "\nof these, early tokens, which had fewer than %" PRId64 " to read, and late ones\n%8s",
+      draft_add(d, "\nof these, early tokens, predicted from fewer than %" PRId64 " inputs, and late ones\n%8s",
                 r->early, "length");
       if (t->by_line) add_name(d, "model", t->label_width);
       if (results->by_document) add_name(d, "text", t->text_width);

@@ -25,26 +25,26 @@ static char *copy(const char *text)
 static evaluated_row measured(size_t line, const char *protocol, int64_t length, double nll)
 {
   return (evaluated_row){.line = line,
-                          .protocol = protocol,
-                          .length = length,
-                          .document = -1,
-                          .stride = length,
-                          .tokens = 8000,
-                          .bytes = 16000,
-                          .nll = nll,
-                          .nll_standard_error = 0.01,
-                          .perplexity = exp(nll),
-                          .standard_error = 0.01 * exp(nll),
-                          .bits_per_byte = nll / log(2) / 2,
-                          .early = 16,
-                          .early_tokens = 8000 * 16 / length,
-                          .early_nll = nll + 1,
-                          .late_nll = nll - 0.25,
-                          .late_standard_error = 0.02,
-                          .longest_window = length,
-                          .documents = 2,
-                          .seconds = 0.5,
-                          .input_tokens = 8000};
+                         .protocol = protocol,
+                         .length = length,
+                         .document = -1,
+                         .stride = length,
+                         .tokens = 8000,
+                         .bytes = 16000,
+                         .nll = nll,
+                         .nll_standard_error = 0.01,
+                         .perplexity = exp(nll),
+                         .standard_error = 0.01 * exp(nll),
+                         .bits_per_byte = nll / log(2) / 2,
+                         .early = 16,
+                         .early_tokens = 8000 * 16 / length,
+                         .early_nll = nll + 1,
+                         .late_nll = nll - 0.25,
+                         .late_standard_error = 0.02,
+                         .longest_window = length,
+                         .documents = 2,
+                         .seconds = 0.5,
+                         .input_tokens = 8000};
 }
 
 static void add(evaluation_results *r, evaluated_row row)
@@ -79,7 +79,8 @@ static void add_line(evaluation_results *r, size_t model, const char *extend, co
 /* Two models, one of them twice; the second's name is what a page must not believe. */
 static evaluation_results fake(void)
 {
-  evaluation_results r = {.command = copy("alibi eval a '<b>' --text book.txt"),
+  evaluation_results r = {.max_targets = 8192,
+                          .command = copy("alibi eval a '<b>' --text book.txt"),
                           .machine = copy("a processor"),
                           .seconds = 2,
                           .texts = calloc(2, sizeof *r.texts),
@@ -220,7 +221,7 @@ static void table_shows_rows_and_verdicts(void **state)
   r.rows[3].longest_window = 99;
   char *table = evaluation_table(&r);
   assert_non_null(table);
-  scratch_says(table, "a: rope, trained at 64; 2 texts: 9000 tokens in 24000 bytes\n");
+  scratch_says(table, "a: rope, trained at 64; tokenizer bpe; 2 texts: 9000 tokens in 24000 bytes\n");
   scratch_says(table,
                "  length  model          perplexity         +-  bits/byte     per word   tokens   tokens/s");
   scratch_says(table, "123.45");
@@ -228,12 +229,16 @@ static void table_shows_rows_and_verdicts(void **state)
   scratch_says(table, "8000      16000  the longest window had 99 tokens to read\n");
   scratch_says(table, "better");
   scratch_says(table, "     128  <b>\"q\"        position 64 does not exist, \"says\" <it>\n");
-  scratch_says(table, "early tokens, which had fewer than 16 to read");
+  scratch_says(table, "early tokens, predicted from fewer than 16 inputs");
   scratch_says(table, "from 64: ");
   assert_null(strstr(table, "other tokens"));
+  assert_null(strstr(table, "begins with"));
   free(table);
+  r.begins = true;
+  r.beginning = 7;
   r.models[1].same_tokens = false;
   table = evaluation_table(&r);
+  scratch_says(table, "every window begins with token 7\n");
   scratch_says(table,
                "<b>\"q\" reads other tokens than a: their perplexities do not compare, their bits/byte do\n");
   free(table);
@@ -299,7 +304,12 @@ static void csv_has_the_same_columns_in_every_row(void **state)
   for (char *line = text; *line; line = strchr(line, '\n') + 1, lines++)
     assert_int_equal(count_of(line, ','), commas);
   assert_int_equal(lines, 7);
-  scratch_says(text, "\n\"<b>\"\"q\"\"\",nonoverlapping,ntk,64,,");
+  scratch_says(text, "\n\"<b>\"\"q\"\"\",nonoverlapping,ntk,64,,rope,64,bpe,9000,8192,,");
+  free(text);
+  r.begins = true;
+  assert_int_equal(evaluation_write_csv(&r, scratch_folder, &error), ALIBI_OK);
+  text = scratch_read(scratch_path("results.csv"));
+  scratch_says(text, "nonoverlapping,ntk,64,,rope,64,bpe,9000,8192,0,");
   free(text);
   evaluation_results_free(&r);
 }
