@@ -70,7 +70,7 @@ static void horizon_add_options(command_line *line)
   command_add_text(line, "text", "FILE", &text_path,
                    "a text to read; without one only what follows from the parameters is told");
   command_add_text(line, "out", "DIR", &out,
-                   "report.html, results.json and the picture, horizon.svg and horizon.png");
+                   "report.html, results.json, results.csv and the picture, horizon.svg and horizon.png");
   extend_option_add(line, &extension);
   command_add_group(line, "Options", (field_table)FIELD_TABLE(horizon_fields), &options, "");
 }
@@ -192,6 +192,7 @@ static status write_files(const horizon_report *r, alibi_error *error)
   if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
   TRY(directory_make(out, error));
   TRY(node_write_file(root, path, error));
+  TRY(horizon_write_csv(r, out, error));
   TRY(horizon_write_pictures(r, out, &drawn, error));
   if (!drawn) progress_note("gnuplot was not found: %s/report.html shows bars of characters", out);
   TRY(horizon_write_html(r, out, error));

@@ -1,5 +1,5 @@
 /* report/horizon_report.h - how far a model reads, as people and programs read it: a sentence, a table, bars in
- * characters, JSON, a picture, a page.  docs/horizon.md is the user's page. */
+ * characters, JSON, CSV, a picture, a page.  docs/horizon.md is the user's page. */
 #ifndef REPORT_HORIZON_REPORT_H
 #define REPORT_HORIZON_REPORT_H
 
@@ -29,6 +29,9 @@ char *horizon_table(const horizon_report *r);
 char *horizon_bars(const horizon_report *r, int columns, bool utf8);
 
 json_node *horizon_node(const horizon_report *r);
+
+/* directory/results.csv: a row a head, with every setting. */
+status horizon_write_csv(const horizon_report *r, const char *directory, alibi_error *error);
 
 /* directory/horizon.svg and horizon.png, from horizon.gp and horizon.dat beside them.  Without gnuplot: ALIBI_OK
  * and *drawn false; the script and the data are there. */

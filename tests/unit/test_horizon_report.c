@@ -178,6 +178,32 @@ static void test_json_has_null_for_what_is_not(void **state)
   node_free(root);
 }
 
+/* As many cells in every row; a name in quotes; nothing for what is not. */
+static void test_csv(void **state)
+{
+  (void)state;
+  fake f;
+  fake_make(&f, true);
+  f.report.model = "a,b";
+  f.list[1].any_text = INFINITY;
+  alibi_error error = {0};
+  if (horizon_write_csv(&f.report, scratch_folder, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  char *table = scratch_read(scratch_path("results.csv")), *line = table;
+  size_t cells = 0, lines = 0;
+  for (; *line; line = strchr(line, '\n') + 1, lines++) {
+    size_t commas = 0, length = strcspn(line, "\n");
+    for (size_t i = 0; i < length; i++) commas += line[i] == ',';
+    if (lines > 0) commas--; /* that of the name */
+    if (lines == 0) cells = commas;
+    assert_int_equal(commas, cells);
+  }
+  assert_int_equal(lines, 5);
+  scratch_says(table, ",mass_from_0,mass_from_1,mass_from_2,bias_at_0,bias_at_1,bias_at_2\n\"a,b\",");
+  scratch_says(table, ",0,0,0.25,1000,0,100,0,100,0,");
+  scratch_says(table, ",0,1,0.25,,0,200,0,200,0,");
+  free(table);
+}
+
 /* Names may be any bytes; nothing in a page comes from outside unescaped. */
 static void test_page(void **state)
 {
@@ -205,6 +231,7 @@ int main(void)
       cmocka_unit_test(test_numbers),
       cmocka_unit_test(test_bars),
       cmocka_unit_test(test_json_has_null_for_what_is_not),
+      cmocka_unit_test_setup_teardown(test_csv, scratch_setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(test_page, scratch_setup, scratch_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
