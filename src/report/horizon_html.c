@@ -146,7 +146,8 @@ static void add_settings(draft *d, const horizon_report *r)
   if (r->command) draft_add(d, "<h2>How to repeat it</h2>\n");
   html_element(d, "<pre>", r->command, "</pre>");
   draft_add(d,
-            "<p>Beside this page lie <code>results.json</code> with every number, and <code>horizon.gp</code> and "
+            "<p>Beside this page lie <code>results.json</code> and <code>results.csv</code> with every number, "
+            "and <code>horizon.gp</code> and "
             "<code>horizon.dat</code>, from which <code>gnuplot horizon.gp</code> draws the picture again.</p>\n");
 }
 
