@@ -129,9 +129,8 @@ static status check_used(const command_line *line, alibi_error *error)
   if (other) return fail(error, ALIBI_INVALID, "%s: a setting of another task than %s", other, wish.task->name);
   if ((needs & TASK_NEEDS_QUESTIONS) && !wish.questions)
     return fail(error, ALIBI_INVALID, "task %s: --questions FILE is missing", wish.task->name);
-  bool text = (needs & TASK_NEEDS_TEXT) ||
-              (wish.task->needs_text && wish.task->needs_text(task_options_of(&own, wish.task)));
-  if (text && !wish.text) return fail(error, ALIBI_INVALID, "task %s: --text FILE is missing", wish.task->name);
+  if (task_needs_text(wish.task, task_options_of(&own, wish.task)) && !wish.text)
+    return fail(error, ALIBI_INVALID, "task %s: --text FILE is missing", wish.task->name);
   return ALIBI_OK;
 }
 
@@ -206,6 +205,17 @@ static status describe(task_line *line, const task_subject *s, alibi_error *erro
   return ALIBI_OK;
 }
 
+/* Why a row could not be done, as somebody reads it who typed options. */
+static void say_options(task_result *found)
+{
+  for (size_t i = 0; i < found->count; i++) {
+    alibi_error why = {0};
+    snprintf(why.message, sizeof why.message, "%s", found->rows[i].why);
+    task_options_say(wish.task, &why);
+    snprintf(found->rows[i].why, sizeof found->rows[i].why, "%s", why.message);
+  }
+}
+
 static status run_model(alibi_context *context, const char *path, task_report *report, task_line *line,
                         alibi_error *error)
 {
@@ -224,9 +234,10 @@ static status run_model(alibi_context *context, const char *path, task_report *r
   report->text_bytes = (int64_t)s.text_bytes;
   if (s.extend && !report->extend)
     report->extend = wish.extension.extend ? wish.extension.extend : wish.extension.beyond;
-  TRY(task_check(wish.task, &s.material, &settings, wish.text, error));
+  TRY(task_check(wish.task, &s.material, &settings, error));
   snprintf(watch.what, sizeof watch.what, "%s of %.60s", wish.task->name, line->name);
   TRY(task_run(s.model, wish.task, &s.material, &settings, &line->result, error));
+  say_options(&line->result);
 done:
   if (watch.item >= 0) progress_end(watch.item, NULL);
   task_subject_close(&s);

@@ -33,6 +33,12 @@ const char *task_options_given(const command_line *line, const task_own_options 
   return NULL;
 }
 
+void task_options_say(const evaluation_task *task, alibi_error *error)
+{
+  for (size_t i = 0; i < task_count(); i++)
+    if (task_at(i) == task) field_say_option(task->fields, prefixes[i], error);
+}
+
 const void *task_options_of(const task_own_options *options, const evaluation_task *task)
 {
   for (size_t i = 0; i < task_count(); i++)

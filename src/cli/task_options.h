@@ -19,6 +19,8 @@ void task_options_add(command_line *line, bool trainable, task_own_options *opti
 /* An option of a task other than `task` that was given, as it was typed; NULL: none. */
 const char *task_options_given(const command_line *line, const task_own_options *options,
                                const evaluation_task *task);
+/* A sentence of the library about a setting of the task names its option. */
+void task_options_say(const evaluation_task *task, alibi_error *error);
 const void *task_options_of(const task_own_options *options, const evaluation_task *task);
 
 #endif

@@ -25,6 +25,12 @@ static size_t block_start(size_t block, size_t blocks, size_t count)
   return block * (count / blocks) + block * (count % blocks) / blocks;
 }
 
+/* squares: over blocks, of what each sum is beyond the mean. */
+static double ratio_error(double blocks, double squares, double count)
+{
+  return blocks >= 2 ? sqrt(blocks / (blocks - 1) * squares) / count : NAN;
+}
+
 mean_estimate statistics_estimate(const loss_list *l)
 {
   sum_of all = sum_between(l, 0, l->documents ? l->ends[l->documents - 1] : 0);
@@ -44,7 +50,28 @@ mean_estimate statistics_estimate(const loss_list *l)
       squares += beyond * beyond;
     }
   }
-  if (used >= 2) e.standard_error = sqrt((double)used / (double)(used - 1) * squares) / (double)all.count;
+  e.standard_error = ratio_error((double)used, squares, (double)all.count);
+  return e;
+}
+
+void block_sums_add(block_sums *s, double sum, double count)
+{
+  if (!(count > 0)) return;
+  s->blocks++;
+  s->sum += sum;
+  s->count += count;
+  s->sum_squares += sum * sum;
+  s->products += sum * count;
+  s->count_squares += count * count;
+}
+
+mean_estimate block_sums_estimate(const block_sums *s)
+{
+  mean_estimate e = {.mean = NAN, .standard_error = NAN, .count = (size_t)s->count};
+  if (!(s->count > 0)) return e;
+  e.mean = s->sum / s->count;
+  double squares = s->sum_squares - 2 * e.mean * s->products + e.mean * e.mean * s->count_squares;
+  e.standard_error = ratio_error(s->blocks, fmax(0, squares), s->count);
   return e;
 }
 

@@ -29,6 +29,15 @@ typedef struct loss_list {
  * which for equal blocks is the deviation of their means / sqrt(B).  A mean of none is NaN. */
 mean_estimate statistics_estimate(const loss_list *list);
 
+/* The same of blocks whose values are not kept: their sums, which as squares lose a few digits. */
+typedef struct block_sums {
+  double blocks, sum, count; /* of all blocks that have values */
+  double sum_squares, products, count_squares;
+} block_sums;
+
+void block_sums_add(block_sums *s, double sum, double count);
+mean_estimate block_sums_estimate(const block_sums *s);
+
 /* Of one document. */
 mean_estimate statistics_mean(const float *values, size_t count);
 

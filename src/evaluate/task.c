@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/context.h"
 #include "base/fingerprint.h"
 #include "base/memory.h"
 #include "base/system.h"
@@ -48,15 +49,6 @@ void task_names(bool trainable, char *text, size_t size)
   }
 }
 
-status task_require(const char *name, const evaluation_task **task, alibi_error *error)
-{
-  char names[512];
-  *task = task_find(name);
-  if (*task) return ALIBI_OK;
-  task_names(false, names, sizeof names);
-  return fail(error, ALIBI_INVALID, "expected a task, one of %s, found '%.100s'", names, name);
-}
-
 /* ---- numbers ---- */
 
 double task_accuracy(const evaluation_task *task, const task_cell *c)
@@ -65,14 +57,9 @@ double task_accuracy(const evaluation_task *task, const task_cell *c)
   return of > 0 ? (double)right / (double)of : NAN;
 }
 
-/* Tokens of one answer are not independent of each other, so answers are what is counted: of whole ones the share,
- * by token the mean of their shares (of equal numbers of tokens). */
-double task_accuracy_error(const evaluation_task *task, const task_cell *c)
+double task_accuracy_error(const task_cell *c)
 {
-  double mean = task_accuracy(task, c), count = (double)c->answers,
-         squares = task->by_token ? c->squares : (double)c->exact;
-  if (c->answers < 2) return NAN;
-  return sqrt(fmax(0, squares / count - mean * mean) / (count - 1));
+  return block_sums_estimate(&c->prompts).standard_error;
 }
 
 int64_t task_reach(const evaluation_task *task, const task_result *result, double share)
@@ -118,10 +105,13 @@ static status check_numbers(const evaluation_task *task, const task_settings *s,
   return ALIBI_OK;
 }
 
-status task_check(const evaluation_task *task, const task_material *m, const task_settings *s,
-                  const char *text_name, alibi_error *error)
+bool task_needs_text(const evaluation_task *task, const void *options)
 {
-  size_t longest = 0;
+  return (task->needs & TASK_NEEDS_TEXT) || (task->needs_text && task->needs_text(options));
+}
+
+status task_check(const evaluation_task *task, const task_material *m, const task_settings *s, alibi_error *error)
+{
   status result;
   TRY(check_numbers(task, s, error));
   TRY(field_check(task->fields, s->options, task->name, error));
@@ -130,16 +120,15 @@ status task_check(const evaluation_task *task, const task_material *m, const tas
           task->name);
   if ((task->needs & TASK_NEEDS_QUESTIONS) && !m->questions)
     RAISE(error, ALIBI_INVALID, "%s: expected questions, found none", task->name);
-  for (size_t i = 0; i < s->length_count; i++)
-    if ((size_t)s->lengths[i] > longest) longest = (size_t)s->lengths[i];
-  bool text = (task->needs & TASK_NEEDS_TEXT) || (task->needs_text && task->needs_text(s->options));
-  if (text && !m->text)
-    RAISE(error, ALIBI_INVALID, "%s: needs a text: expected --text FILE, found none", task->name);
-  if (text && m->text_count < longest)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected at least the %zu tokens of the longest length, found %zu",
-          text_name, longest, m->text_count);
+  if (task_needs_text(task, s->options) && !m->text)
+    RAISE(error, ALIBI_INVALID, "%s: expected a text, found none", task->name);
 done:
   return result;
+}
+
+status task_check_cancel(const task_request *r, alibi_error *error)
+{
+  return r->context ? context_check_cancel(r->context, error) : ALIBI_OK;
 }
 
 /* ---- the run ---- */
@@ -153,7 +142,7 @@ typedef struct task_runner {
   float *losses; /* [targets] of a portion */
   unsigned char *hits;
   size_t capacity;
-  double done, total;
+  double done, row_tokens, total; /* tokens of the prompts; total 0: not known */
 } task_runner;
 
 static size_t nearest_column(const task_settings *s, double depth)
@@ -175,7 +164,13 @@ static void cell_add(task_cell *c, const float *losses, const unsigned char *hit
   c->exact += right == (int64_t)count;
   c->tokens += (int64_t)count;
   c->hits += right;
-  c->squares += (double)right * (double)right / ((double)count * (double)count);
+}
+
+/* What the cell has beyond the prompts that ended is one more. */
+static void cell_end_prompt(const evaluation_task *task, task_cell *c)
+{
+  int64_t of = task->by_token ? c->tokens : c->answers, right = task->by_token ? c->hits : c->exact;
+  block_sums_add(&c->prompts, (double)right - c->prompts.sum, (double)of - c->prompts.count);
 }
 
 static status room_for(task_runner *r, size_t targets, alibi_error *error)
@@ -190,6 +185,12 @@ static status room_for(task_runner *r, size_t targets, alibi_error *error)
   return result;
 }
 
+static void tell(const task_runner *r, double done, double total)
+{
+  if (r->settings->progress && total > 0)
+    r->settings->progress(r->settings->user, done < total ? done : total, total);
+}
+
 static status after_batch(void *user, size_t windows, size_t targets, alibi_error *error)
 {
   task_runner *r = user;
@@ -197,8 +198,28 @@ static status after_batch(void *user, size_t windows, size_t targets, alibi_erro
   double done = r->done + (double)p->inputs * (double)windows / (double)p->count;
   (void)targets;
   (void)error;
-  r->settings->progress(r->settings->user, done < r->total ? done : r->total, r->total);
+  tell(r, done, r->total);
   return ALIBI_OK;
+}
+
+/* Answers lie in the order of the prompts' windows. */
+static void count_answers(task_runner *r, task_row *row, size_t column)
+{
+  const task_settings *s = r->settings;
+  const task_prompts *p = &r->prompts;
+  size_t columns = row->cells ? s->depth_count : 0;
+  for (size_t w = 0, answer = 0, end = 0; w < p->plan.count; w++) {
+    end += p->plan.windows[w].count;
+    for (; answer < p->answer_count && p->answers[answer].target < end; answer++) {
+      const task_answer *a = &p->answers[answer];
+      cell_add(&row->all, r->losses + a->target, r->hits + a->target, a->count);
+      if (columns == 0) continue;
+      cell_add(&row->cells[r->task->spreads ? nearest_column(s, a->depth) : column], r->losses + a->target,
+               r->hits + a->target, a->count);
+    }
+    cell_end_prompt(r->task, &row->all);
+    for (size_t c = 0; c < columns; c++) cell_end_prompt(r->task, &row->cells[c]);
+  }
 }
 
 /* Reads the prompts that are written, counts them, and clears them.  column: of all their answers, where they do
@@ -211,22 +232,16 @@ static status read_portion(task_runner *r, task_row *row, size_t column, alibi_e
   status result = ALIBI_OK;
   if (p->plan.count == 0) return ALIBI_OK;
   TRY(room_for(r, p->plan.targets, error));
-  engine_options run = {.length = (size_t)row->length,
+  engine_options run = {.length = p->plan.positions, /* what follows the last answer is not read */
                         .batch_tokens = task_batch_tokens(r->model, s),
                         .hits = r->hits,
-                        .after_batch = s->progress ? after_batch : NULL,
+                        .after_batch = after_batch,
                         .user = r};
   if (s->extension) run.extension = s->extension->extension, run.extension_options = s->extension->options.bytes;
   TRY(engine_run(r->model, p->tokens.ids, &p->plan, &run, r->losses, &seconds, error));
   row->seconds += seconds;
   row->inputs += (int64_t)p->plan.inputs;
-  for (size_t i = 0; i < p->answer_count; i++) {
-    const task_answer *a = &p->answers[i];
-    cell_add(&row->all, r->losses + a->target, r->hits + a->target, a->count);
-    if (row->cells)
-      cell_add(&row->cells[r->task->spreads ? nearest_column(s, a->depth) : column], r->losses + a->target,
-               r->hits + a->target, a->count);
-  }
+  count_answers(r, row, column);
   r->done += (double)p->plan.inputs;
   prompts_clear(&r->prompts);
 done:
@@ -239,12 +254,14 @@ static status run_cell(task_runner *r, task_row *row, size_t column, double dept
   size_t place = (size_t)llround(depth * 1e6);
   status result = ALIBI_OK;
   for (int64_t trial = 0; trial < s->trials; trial++) {
-    task_request request = {.material = r->material,
+    task_request request = {.context = r->model->context,
+                            .material = r->material,
                             .options = s->options,
                             .length = (size_t)row->length,
                             .depth = depth,
                             .random =
                                 task_random_of(r->task, s->seed, (size_t)row->length, place, (uint64_t)trial)};
+    TRY(task_check_cancel(&request, error));
     TRY(r->task->make(&request, &r->prompts, error));
     if (r->prompts.tokens.count >= PORTION) TRY(read_portion(r, row, column, error));
   }
@@ -265,14 +282,37 @@ done:
   return result;
 }
 
+/* What a task that runs by itself reads of a row is more than the row's prompts, and counts as these. */
+static void row_progress(void *user, double done, double total)
+{
+  const task_runner *r = user;
+  if (r->total > 0) tell(r, r->done + r->row_tokens * done / total, r->total);
+  else tell(r, done, total);
+}
+
+static status run_by_itself(task_runner *r, task_row *row, alibi_error *error)
+{
+  task_settings settings = *r->settings;
+  settings.progress = row_progress;
+  settings.user = r;
+  return r->task->run(r->model, r->material, &settings, row, error);
+}
+
+/* Of a row's prompts as they are written; a few are not read. */
+static double expected_tokens(const task_runner *r, int64_t length, size_t columns)
+{
+  return (double)length * (double)r->settings->trials * (columns > 0 && !r->task->spreads ? (double)columns : 1);
+}
+
 /* Why a row cannot be done goes into the row. */
 static status run_or_say(task_runner *r, task_row *row, size_t columns, alibi_error *error)
 {
   alibi_error why = {0};
-  double expected = r->total / (double)(r->settings->length_count ? r->settings->length_count : 1),
-         before = r->done;
-  status result =
-      r->task->run ? r->task->run(r->model, r->material, r->settings, row, &why) : run_row(r, row, columns, &why);
+  double after = r->done + expected_tokens(r, row->length, columns);
+  r->row_tokens = after - r->done;
+  status result = r->task->run ? run_by_itself(r, row, &why) : run_row(r, row, columns, &why);
+  if (result == ALIBI_OK || result == ALIBI_INVALID) tell(r, after, r->total);
+  r->done = after;
   if (result == ALIBI_OK) return ALIBI_OK;
   if (result != ALIBI_INVALID) {
     if (error) *error = why;
@@ -282,16 +322,7 @@ static status run_or_say(task_runner *r, task_row *row, size_t columns, alibi_er
   row->all = (task_cell){0};
   row->inputs = 0, row->seconds = 0;
   snprintf(row->why, sizeof row->why, "%s", why.message);
-  r->done = before + expected;
   return ALIBI_OK;
-}
-
-/* Tokens that all prompts have together. */
-static double expected_tokens(const evaluation_task *task, const task_settings *s, size_t columns)
-{
-  double sum = 0;
-  for (size_t i = 0; i < s->length_count; i++) sum += (double)s->lengths[i];
-  return sum * (double)s->trials * (task->depths && !task->spreads ? (double)columns : 1);
 }
 
 status task_run(alibi_model *model, const evaluation_task *task, const task_material *material,
@@ -302,13 +333,14 @@ status task_run(alibi_model *model, const evaluation_task *task, const task_mate
   bool packed = false;
   status result;
   *out = (task_result){.columns = columns};
-  r.total = expected_tokens(task, s, columns);
+  for (size_t i = 0; i < s->length_count; i++) r.total += expected_tokens(&r, s->lengths[i], columns);
   TRY(memory_new(&out->rows, rows, sizeof *out->rows, "the rows of a task", error));
   out->count = rows;
   if (!model->packed) {
     TRY(model_pack(model, error));
     packed = true;
   }
+  tell(&r, 0, r.total);
   for (size_t i = 0; i < rows; i++) {
     task_row *row = &out->rows[i];
     row->length = task->own_length ? 0 : s->lengths[i];

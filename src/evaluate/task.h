@@ -3,8 +3,9 @@
  *
  * A task writes prompts: token ids, some of which are its answer.  All prompts of a length run as windows of a
  * plan (evaluate/plan.h); a token of the answer is hit where it is the most probable one after the tokens before
- * it, so an answer whose tokens are all hit is what greedy decoding would have written.  Out comes a table of
- * lengths against depths.  A task that measures something else brings a `run` of its own.
+ * it, so an answer whose tokens are all hit is what greedy decoding would have written there; of several answers
+ * each comes after the right ones before it.  Out comes a table of lengths against depths.  A task that measures
+ * something else brings a `run` of its own.
  *
  * A prompt is a pure function of (task, its options, material, seed, length, depth, trial). */
 #ifndef EVALUATE_TASK_H
@@ -18,6 +19,7 @@
 #include "alibi/tokenizer.h"
 #include "base/error.h"
 #include "base/field.h"
+#include "evaluate/statistics.h"
 #include "evaluate/task_prompt.h"
 #include "evaluate/task_words.h"
 #include "model/config.h"
@@ -47,6 +49,7 @@ typedef struct task_material {
 
 /* One prompt that is wanted. */
 typedef struct task_request {
+  alibi_context *context; /* whose cancelling ends long work; NULL: nothing does */
   const task_material *material;
   const void *options; /* the task's own */
   size_t length;       /* tokens, the answer's among them */
@@ -57,8 +60,8 @@ typedef struct task_request {
 typedef struct task_cell {
   int64_t answers, exact; /* exact: all tokens hit */
   int64_t tokens, hits;   /* of the answers */
-  double squares;         /* sum over answers of the squared share of their tokens hit */
   double nll;             /* sum over these tokens, nats */
+  block_sums prompts;     /* what the accuracy counts: right ones, and of how many; a block a prompt */
 } task_cell;
 
 typedef struct task_measure {
@@ -85,7 +88,8 @@ typedef struct task_settings {
   const void *options;         /* the task's own */
   extension_choice *extension; /* NULL: as trained */
   size_t batch_tokens;         /* 0: 512 a thread */
-  /* Told on the calling thread, now and then: tokens read so far, of all; may be NULL. */
+  /* Told on the calling thread, now and then, first with none done and last with all: tokens read so far, of all;
+   * may be NULL. */
   void (*progress)(void *user, double done, double total);
   void *user;
 } task_settings;
@@ -109,12 +113,14 @@ typedef struct evaluation_task {
   size_t options_size; /* <= TASK_OPTIONS_SIZE */
   /* May be NULL: does it need a text with these options?  As TASK_NEEDS_TEXT, then. */
   bool (*needs_text)(const void *options);
-  /* Writes one prompt of exactly request->length tokens.  ALIBI_INVALID: the length is too short, or the like. */
+  /* Writes one prompt of exactly request->length tokens.  ALIBI_INVALID: the length is too short, or the text, or
+   * the like. */
   status (*make)(const task_request *request, task_prompts *prompts, alibi_error *error);
   /* Or, in place of make: fills row->measures (named by `measures`, which ends with NULL), at a length or, of a
    * task that chooses its own, at row->length 0. */
   const char *const *measures;
   bool own_length;
+  /* settings->progress is told of this row alone. */
   status (*run)(alibi_model *model, const task_material *material, const task_settings *settings, task_row *row,
                 alibi_error *error);
   /* May be NULL: one sequence of a training set, `length` ids (alibi data synthetic).  In check_sequence
@@ -129,19 +135,20 @@ const evaluation_task *task_at(size_t index);
 const evaluation_task *task_find(const char *name);
 /* "passkey, needle, ..."; trainable: those of which there are training sets. */
 void task_names(bool trainable, char *text, size_t size);
-/* Finds, or says which ones there are, or which one was meant. */
-status task_require(const char *name, const evaluation_task **task, alibi_error *error);
 
-/* Of the settings and the material, before any model runs: ALIBI_INVALID, or ALIBI_BAD_INPUT where the text is too
- * short. */
+bool task_needs_text(const evaluation_task *task, const void *options);
+/* Of the settings and the material, before any model runs: ALIBI_INVALID. */
 status task_check(const evaluation_task *task, const task_material *material, const task_settings *settings,
-                  const char *text_name, alibi_error *error);
+                  alibi_error *error);
 
 /* Runs all lengths.  One that the model or the task cannot do is a row that says why; ALIBI_CANCELLED between
  * batches, ALIBI_FAILED where memory is out. */
 status task_run(alibi_model *model, const evaluation_task *task, const task_material *material,
                 const task_settings *settings, task_result *result, alibi_error *error);
 void task_result_free(task_result *result);
+
+/* Of what is written for long: ALIBI_CANCELLED. */
+status task_check_cancel(const task_request *request, alibi_error *error);
 
 /* For the engine. */
 size_t task_batch_tokens(const alibi_model *model, const task_settings *settings);
@@ -150,10 +157,11 @@ size_t task_batch_tokens(const alibi_model *model, const task_settings *settings
 task_random task_random_of(const evaluation_task *task, uint64_t seed, size_t length, size_t depth,
                            uint64_t trial);
 
-/* Share of the cell's answers (or, by_token, tokens) that are right, and its standard error; NaN without answers.
- */
+/* Share of the cell's answers (or, by_token, tokens) that are right; NaN without answers. */
 double task_accuracy(const evaluation_task *task, const task_cell *cell);
-double task_accuracy_error(const evaluation_task *task, const task_cell *cell);
+/* Its standard error.  Answers of one prompt are right or wrong together, so prompts are what varies
+ * (evaluate/statistics.h); NaN with fewer than two. */
+double task_accuracy_error(const task_cell *cell);
 /* The longest length up to which every row's accuracy is at least `share`; 0: none. */
 int64_t task_reach(const evaluation_task *task, const task_result *result, double share);
 

@@ -30,6 +30,16 @@ void haystack_free(haystack *h)
   *h = (haystack){0};
 }
 
+void haystack_draw_depths(task_random *random, double *depths, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    double depth = task_uniform(random);
+    size_t at = i;
+    for (; at > 0 && depths[at - 1] > depth; at--) depths[at] = depths[at - 1];
+    depths[at] = depth;
+  }
+}
+
 static status encode_part(haystack_ids *e, const alibi_tokenizer *tokenizer, const char *text, alibi_error *error)
 {
   status result = id_list_add_text(&e->ids, tokenizer, text, error);
@@ -70,13 +80,14 @@ void haystack_ids_free(haystack_ids *e)
 
 /* ---- what lies between head and question ---- */
 
-static status add_noise(const alibi_tokenizer *tokenizer, size_t count, id_list *list, alibi_error *error)
+static status add_noise(const task_request *r, size_t count, id_list *list, alibi_error *error)
 {
   id_list once = {0};
   status result;
-  TRY(id_list_add_text(&once, tokenizer, noise, error));
+  TRY(id_list_add_text(&once, r->material->tokenizer, noise, error));
   for (size_t left = count; left > 0;) {
     size_t n = left < once.count ? left : once.count;
+    TRY(task_check_cancel(r, error));
     TRY(id_list_add(list, once.ids, n, error));
     left -= n;
   }
@@ -85,14 +96,15 @@ done:
   return result;
 }
 
-static status add_others(const haystack *h, const alibi_tokenizer *tokenizer, size_t count, task_random *random,
+static status add_others(const haystack *h, const task_request *r, size_t count, task_random *random,
                          id_list *list, alibi_error *error)
 {
   char text[PIECE_SIZE];
   status result = ALIBI_OK;
   while (list->count < count) {
+    TRY(task_check_cancel(r, error));
     h->other(h->user, random, text);
-    TRY(id_list_add_text(list, tokenizer, text, error));
+    TRY(id_list_add_text(list, r->material->tokenizer, text, error));
   }
   list->count = count;
 done:
@@ -103,8 +115,8 @@ static status fill(const haystack *h, const task_request *r, size_t count, task_
                    alibi_error *error)
 {
   const task_material *m = r->material;
-  if (h->kind == HAYSTACK_NOISE) return add_noise(m->tokenizer, count, list, error);
-  if (h->kind == HAYSTACK_OTHERS) return add_others(h, m->tokenizer, count, random, list, error);
+  if (h->kind == HAYSTACK_NOISE) return add_noise(r, count, list, error);
+  if (h->kind == HAYSTACK_OTHERS) return add_others(h, r, count, random, list, error);
   if (m->text_count < count)
     return fail(error, ALIBI_INVALID, "not possible: the text has %zu tokens, %zu are needed", m->text_count,
                 count);
@@ -181,7 +193,7 @@ status haystack_put(const haystack *h, const haystack_ids *e, const task_request
   prompts_begin(prompts);
   TRY(add_part(e, 0, prompts, error));
   if (middle->count < e->room) {
-    TRY(add_noise(r->material->tokenizer, e->room - middle->count, &rest, error));
+    TRY(add_noise(r, e->room - middle->count, &rest, error));
     TRY(prompts_add(prompts, rest.ids, rest.count, error));
   }
   TRY(add_middle(h, e, r, middle, prompts, error));

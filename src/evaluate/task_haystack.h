@@ -13,7 +13,7 @@ typedef enum haystack_kind {
 
 extern const char *const haystack_names[]; /* "text", "noise", "others" */
 
-enum { PIECE_SIZE = 192, HEAD_SIZE = 512, QUESTION_SIZE = 3072, ANSWER_SIZE = 64 };
+enum { PIECE_SIZE = 192, HEAD_SIZE = 512, QUESTION_SIZE = 6144, ANSWER_SIZE = 80 };
 
 /* Texts begin with the blank that parts them from what is before. */
 typedef struct haystack_piece {
@@ -40,6 +40,9 @@ typedef struct haystack {
 /* Room for so many pieces and answers. */
 status haystack_new(size_t pieces, size_t answers, haystack *h, alibi_error *error);
 void haystack_free(haystack *h);
+
+/* Random ones in their order. */
+void haystack_draw_depths(task_random *random, double *depths, size_t count);
 
 /* The whole prompt. */
 status haystack_write(const haystack *h, const task_request *request, task_random *random, task_prompts *prompts,

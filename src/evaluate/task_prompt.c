@@ -24,35 +24,39 @@ uint64_t task_bits(task_random *r)
   return random_bits(r->seed, r->stream, r->next++);
 }
 
-/* Few of many: drawn again where one was drawn before. */
-static void choose_few(task_random *r, size_t bound, size_t *indices, size_t count)
+size_t task_another(task_random *r, size_t bound, const size_t *taken, size_t count)
 {
-  for (size_t i = 0; i < count;) {
-    size_t seen = 0;
-    indices[i] = (size_t)task_below(r, bound);
-    while (indices[seen] != indices[i]) seen++;
-    i += seen == i;
+  for (;;) {
+    size_t index = (size_t)task_below(r, bound), seen = 0;
+    while (seen < count && taken[seen] != index) seen++;
+    if (seen == count) return index;
   }
 }
 
-/* Else the first `count` steps of a shuffle. */
+void task_shuffle(task_random *r, size_t *items, size_t count, size_t first)
+{
+  for (size_t i = 0; i < first; i++) {
+    size_t other = i + (size_t)task_below(r, count - i), kept = items[other];
+    items[other] = items[i];
+    items[i] = kept;
+  }
+}
+
+/* Few of many are drawn one by one, so that they need no list of all. */
 status task_choose(task_random *r, size_t bound, size_t *indices, size_t count, alibi_error *error)
 {
-  enum { FEW = 64, MANY = 16 };
+  enum { FEW = 1024, MANY = 16 };
   size_t *all = NULL;
   assert(count <= bound);
   if (count <= FEW && bound / MANY >= count) {
-    choose_few(r, bound, indices, count);
+    for (size_t i = 0; i < count; i++) indices[i] = task_another(r, bound, indices, i);
     return ALIBI_OK;
   }
   status result = memory_new(&all, bound, sizeof *all, "a random choice", error);
   if (result != ALIBI_OK) return result;
   for (size_t i = 0; i < bound; i++) all[i] = i;
-  for (size_t i = 0; i < count; i++) {
-    size_t other = i + (size_t)task_below(r, bound - i);
-    indices[i] = all[other];
-    all[other] = all[i];
-  }
+  task_shuffle(r, all, bound, count);
+  if (count > 0) memcpy(indices, all, count * sizeof *all);
   memory_free(all);
   return ALIBI_OK;
 }

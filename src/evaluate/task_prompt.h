@@ -19,6 +19,10 @@ typedef struct task_random {
 uint64_t task_below(task_random *random, uint64_t bound); /* 0 .. bound-1 */
 double task_uniform(task_random *random);                 /* [0, 1) */
 uint64_t task_bits(task_random *random);
+/* 0 .. bound-1, none of taken[0 .. count-1], which leave most of them. */
+size_t task_another(task_random *random, size_t bound, const size_t *taken, size_t count);
+/* The `first` items are then a random choice of all `count`, in a random order. */
+void task_shuffle(task_random *random, size_t *items, size_t count, size_t first);
 /* indices[0 .. count-1]: as many different ones of 0 .. bound-1 in a random order; count <= bound. */
 status task_choose(task_random *random, size_t bound, size_t *indices, size_t count, alibi_error *error);
 

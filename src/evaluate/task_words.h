@@ -22,7 +22,8 @@ void word_list_free(word_list *list);
 /* Six letters in three syllables, "bakelo"; different ones for different indices below WORDS_MADE. */
 void word_make(size_t index, char word[WORD_SIZE]);
 
-/* `count` different words: of the list (NULL: none) where it has at least twice as many, else made ones. */
+/* `count` <= WORDS_MADE different words: of the list (NULL: none) where it has at least twice as many, else made
+ * ones. */
 status word_choose(const word_list *list, task_random *random, char (*words)[WORD_SIZE], size_t count,
                    alibi_error *error);
 

@@ -11,7 +11,7 @@
 static void set_cell(json_node *node, const task_report *r, const task_cell *c)
 {
   node_set_number(node, "accuracy", task_accuracy(r->task, c));
-  node_set_number(node, "standard_error", task_accuracy_error(r->task, c));
+  node_set_number(node, "standard_error", task_accuracy_error(c));
   node_set_integer(node, "answers", c->answers);
   node_set_integer(node, "right", c->exact);
   node_set_integer(node, "tokens", c->tokens);
@@ -140,7 +140,7 @@ static void add_cell(draft *d, const task_report *r, const task_line *line, cons
   add_start(d, line, row);
   add_value(d, depth);
   add_value(d, task_accuracy(r->task, c));
-  add_value(d, task_accuracy_error(r->task, c));
+  add_value(d, task_accuracy_error(c));
   draft_add(d, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64, c->answers, c->exact, c->tokens, c->hits);
   add_value(d, c->tokens > 0 ? c->nll / (double)c->tokens : NAN);
   draft_add(d, ",\n");

@@ -29,7 +29,7 @@ static void add_why(draft *d, const char *why, size_t columns)
 static void add_cell(draft *d, const task_report *r, const task_cell *c)
 {
   char text[32];
-  double share = task_accuracy(r->task, c), error = task_accuracy_error(r->task, c);
+  double share = task_accuracy(r->task, c), error = task_accuracy_error(c);
   task_percent(share, text, sizeof text);
   draft_add(d, "<td class=\"%s\">%s", class_of(share), text);
   if (isfinite(error)) draft_add(d, "<span class=\"error\"> &plusmn;&nbsp;%.1f</span>", 100 * error);

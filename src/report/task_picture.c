@@ -37,7 +37,7 @@ static double row_error(const task_report *r, const task_row *row)
 {
   double e = row->why[0]    ? NAN
              : r->task->run ? row->measures[0].standard_error
-                            : 100 * task_accuracy_error(r->task, &row->all);
+                            : 100 * task_accuracy_error(&row->all);
   return isfinite(e) ? e : 0;
 }
 

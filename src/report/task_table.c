@@ -83,7 +83,7 @@ static void add_names(draft *d, const task_report *r, const char *first)
 static void add_accuracy(draft *d, const task_report *r, const task_cell *c, size_t width)
 {
   char share[32], error[32], text[96];
-  double deviation = task_accuracy_error(r->task, c);
+  double deviation = task_accuracy_error(c);
   task_percent(task_accuracy(r->task, c), share, sizeof share);
   task_percent(deviation, error, sizeof error);
   if (isfinite(deviation)) snprintf(text, sizeof text, "%s +- %4s", share, error);
@@ -140,6 +140,16 @@ static bool any_done(const task_result *t)
   for (size_t i = 0; i < t->count; i++)
     if (!t->rows[i].why[0]) return true;
   return false;
+}
+
+static bool has_grid(const task_line *line)
+{
+  return line->result.columns > 1 && any_done(&line->result);
+}
+
+static void add_legend(draft *d)
+{
+  draft_add(d, "\n@ 95 %% or more, # 80, + 50, : 20, . less\n");
 }
 
 static void add_grid(draft *d, const task_report *r, const task_line *line)
@@ -218,8 +228,13 @@ char *task_table(const task_report *r)
   if (!r->task->run) {
     draft_add(&d, "\n");
     add_reach(&d, r);
+    bool grids = false;
     for (size_t i = 0; i < r->count; i++)
-      if (r->lines[i].result.columns > 1 && any_done(&r->lines[i].result)) add_grid(&d, r, &r->lines[i]);
+      if (has_grid(&r->lines[i])) {
+        add_grid(&d, r, &r->lines[i]);
+        grids = true;
+      }
+    if (grids) add_legend(&d);
   }
   return draft_take(&d);
 }

@@ -32,7 +32,7 @@ static inline void oracle_options(const evaluation_task *task, const char *setti
 }
 
 /* Settings with which every task fits into short prompts. */
-#define ORACLE_SMALL "common=2 often=4 seldom=1 pairs=4 asked=1"
+#define ORACLE_SMALL "common=2 often=4 seldom=1 pairs=4 asked=1 queries=3"
 
 static inline void oracle_make(const evaluation_task *task, const task_material *material,
                                const task_test_options *options, size_t length, double depth, uint64_t seed,

@@ -24,8 +24,13 @@ static task_cell cell(int64_t answers, int64_t exact)
                      .exact = exact,
                      .tokens = 2 * answers,
                      .hits = 2 * exact,
-                     .squares = (double)exact,
-                     .nll = (double)answers};
+                     .nll = (double)answers,
+                     .prompts = {.blocks = (double)answers,
+                                 .sum = (double)exact,
+                                 .count = (double)answers,
+                                 .sum_squares = (double)exact,
+                                 .products = (double)exact,
+                                 .count_squares = (double)answers}};
 }
 
 /* Two models; the second cannot do the longer length. */
@@ -106,7 +111,9 @@ static void the_table_has_every_number(void **state)
                             "\n"
                             "b<i>: % of answers right by depth (0: the beginning, 100: the end)\n"
                             "    length      0     100 \n"
-                            "        64  100.0@   90.0#\n");
+                            "        64  100.0@   90.0#\n"
+                            "\n"
+                            "@ 95 % or more, # 80, + 50, : 20, . less\n");
   free(text);
   r = made_up(task_find("longppl"), &settings, lines, rows, cells, &options);
   text = task_table(&r);

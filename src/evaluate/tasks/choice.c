@@ -122,6 +122,7 @@ static status run(alibi_model *model, const task_material *m, const task_setting
                       .after_batch = s->progress ? after_batch : NULL,
                       .user = &progress};
   if (s->extension) o.extension = s->extension->extension, o.extension_options = s->extension->options.bytes;
+  if (s->progress) s->progress(s->user, 0, (double)c.prompts.plan.inputs);
   TRY(memory_new(&c.losses, c.prompts.plan.targets, sizeof *c.losses, "the losses", error));
   TRY(engine_run(model, c.prompts.tokens.ids, &c.prompts.plan, &o, c.losses, &row->seconds, error));
   row->inputs = (int64_t)c.prompts.plan.inputs;

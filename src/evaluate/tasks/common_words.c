@@ -28,7 +28,7 @@ typedef struct common_list {
   char (*words)[WORD_SIZE]; /* [count]; the first are the common ones */
   id_list *ids;             /* [count] " word" */
   size_t count;
-  uint32_t *entries; /* [entry_count] which word, in the order of the list */
+  size_t *entries; /* [entry_count] which word, in the order of the list */
   size_t entry_count;
 } common_list;
 
@@ -49,17 +49,19 @@ static status number_ids(const alibi_tokenizer *tokenizer, size_t number, id_lis
 }
 
 /* How many of the words fit into `room` tokens, with their numbers before them; *entries: of the list. */
-static status fit(const common_options *o, const common_list *l, const alibi_tokenizer *tokenizer, size_t room,
-                  size_t *words, size_t *entries, alibi_error *error)
+static status fit(const task_request *r, const common_list *l, size_t room, size_t *words, size_t *entries,
+                  alibi_error *error)
 {
+  const common_options *o = r->options;
   id_list number = {0};
   size_t used = 0;
   status result = ALIBI_OK;
   *words = *entries = 0;
   for (size_t w = 0; w < l->count; w++) {
+    TRY(task_check_cancel(r, error));
     size_t times = (size_t)(w < (size_t)o->common ? o->often : o->seldom), more = times * l->ids[w].count;
     for (size_t i = 0; i < times && used + more <= room; i++) {
-      TRY(number_ids(tokenizer, *entries + i + 1, &number, error));
+      TRY(number_ids(r->material->tokenizer, *entries + i + 1, &number, error));
       more += number.count;
     }
     if (used + more > room) break;
@@ -78,14 +80,8 @@ static status shuffle(const common_options *o, common_list *l, size_t words, siz
   status result = memory_new(&l->entries, entries, sizeof *l->entries, "a list of words", error);
   if (result != ALIBI_OK) return result;
   for (size_t w = 0; w < words; w++)
-    for (int64_t i = 0; i < (w < (size_t)o->common ? o->often : o->seldom); i++)
-      l->entries[l->entry_count++] = (uint32_t)w;
-  for (size_t i = entries; i > 1; i--) {
-    size_t other = (size_t)task_below(random, i);
-    uint32_t kept = l->entries[other];
-    l->entries[other] = l->entries[i - 1];
-    l->entries[i - 1] = kept;
-  }
+    for (int64_t i = 0; i < (w < (size_t)o->common ? o->often : o->seldom); i++) l->entries[l->entry_count++] = w;
+  task_shuffle(random, l->entries, entries, entries);
   return ALIBI_OK;
 }
 
@@ -101,6 +97,7 @@ static status draw_words(const common_options *o, const task_request *r, size_t 
   TRY(word_choose(r->material->words, random, l->words, l->count, error));
   for (size_t i = 0; i < l->count; i++) {
     char text[WORD_SIZE + 1];
+    TRY(task_check_cancel(r, error));
     snprintf(text, sizeof text, " %.*s", WORD_SIZE - 1, l->words[i]);
     TRY(id_list_add_text(&l->ids[i], r->material->tokenizer, text, error));
   }
@@ -134,14 +131,14 @@ static status write_texts(const common_options *o, const common_list *l, haystac
   return ALIBI_OK;
 }
 
-static status write_list(const common_list *l, const alibi_tokenizer *tokenizer, id_list *middle,
-                         alibi_error *error)
+static status write_list(const task_request *r, const common_list *l, id_list *middle, alibi_error *error)
 {
   id_list number = {0};
   status result = ALIBI_OK;
   for (size_t i = 0; i < l->entry_count; i++) {
     const id_list *word = &l->ids[l->entries[i]];
-    TRY(number_ids(tokenizer, i + 1, &number, error));
+    TRY(task_check_cancel(r, error));
+    TRY(number_ids(r->material->tokenizer, i + 1, &number, error));
     TRY(id_list_add(middle, number.ids, number.count, error));
     TRY(id_list_add(middle, word->ids, word->count, error));
   }
@@ -161,20 +158,19 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   size_t words, entries;
   status result;
   if (o->seldom >= o->often)
-    RAISE(error, ALIBI_INVALID,
-          "common-words: expected the other words less often than the common ones, found %lld and %lld",
-          (long long)o->seldom, (long long)o->often);
+    RAISE(error, ALIBI_INVALID, "seldom: expected less than often, %lld, found %lld", (long long)o->often,
+          (long long)o->seldom);
   TRY(draw_words(o, r, r->length, &list, &random, error));
   TRY(haystack_new(0, (size_t)o->common, &h, error));
   TRY(write_texts(o, &list, &h, error));
   TRY(haystack_encode(&h, r, &encoded, error));
-  TRY(fit(o, &list, r->material->tokenizer, encoded.room, &words, &entries, error));
+  TRY(fit(r, &list, encoded.room, &words, &entries, error));
   if (words <= (size_t)o->common)
     RAISE(error, ALIBI_INVALID,
           "not possible: %lld words, each %lld times, and another do not fit into %zu tokens",
           (long long)o->common, (long long)o->often, r->length);
   TRY(shuffle(o, &list, words, entries, &random, error));
-  TRY(write_list(&list, r->material->tokenizer, &middle, error));
+  TRY(write_list(r, &list, &middle, error));
   TRY(haystack_put(&h, &encoded, r, &middle, prompts, error));
 done:
   id_list_free(&middle);

@@ -23,7 +23,7 @@ static status check_sequence(const void *options, size_t length, uint32_t vocabu
   if (vocabulary < 3)
     return fail(error, ALIBI_INVALID, "copying needs a vocabulary of at least 3 ids, found %u", vocabulary);
   if (separator >= (int64_t)vocabulary)
-    return fail(error, ALIBI_INVALID, "the separator: expected an id below the vocabulary of %u, found %lld",
+    return fail(error, ALIBI_INVALID, "separator: expected an id below the vocabulary of %u, found %lld",
                 vocabulary, (long long)separator);
   if (length < 3) return fail(error, ALIBI_INVALID, "copying takes at least 3 tokens, the length is %zu", length);
   return ALIBI_OK;

@@ -43,7 +43,7 @@ static void draw_free(frequent_draw *d)
   memory_free(d->words);
 }
 
-static status draw_new(const task_request *r, task_random *random, frequent_draw *d, alibi_error *error)
+static status draw_new(task_random *random, frequent_draw *d, alibi_error *error)
 {
   status result;
   TRY(memory_new(&d->words, MOST_RANKS, sizeof *d->words, "coded words", error));
@@ -51,7 +51,6 @@ static status draw_new(const task_request *r, task_random *random, frequent_draw
   TRY(word_choose(NULL, random, d->words, MOST_RANKS, error));
   snprintf(d->words[0], WORD_SIZE, "...");
 done:
-  (void)r;
   return result;
 }
 
@@ -109,21 +108,18 @@ static status write_words(const task_request *r, const frequent_draw *d, size_t 
                           id_list *middle, alibi_error *error)
 {
   const frequent_options *o = r->options;
-  uint32_t *order = NULL;
-  size_t count = 0, n;
+  size_t *order = NULL, count = 0, n;
   status result;
   for (size_t rank = 0; rank < MOST_RANKS && (n = times((double)total, o->alpha, rank)) > 0; rank++) count += n;
   TRY(memory_new(&order, count, sizeof *order, "coded words", error));
   count = 0;
   for (size_t rank = 0; rank < MOST_RANKS && (n = times((double)total, o->alpha, rank)) > 0; rank++)
-    for (size_t i = 0; i < n; i++) order[count++] = (uint32_t)rank;
-  for (size_t i = count; i > 1; i--) {
-    size_t other = (size_t)task_below(random, i);
-    uint32_t kept = order[other];
-    order[other] = order[i - 1];
-    order[i - 1] = kept;
+    for (size_t i = 0; i < n; i++) order[count++] = rank;
+  task_shuffle(random, order, count, count);
+  for (size_t i = 0; i < count; i++) {
+    TRY(task_check_cancel(r, error));
+    TRY(id_list_add(middle, d->ids[order[i]].ids, d->ids[order[i]].count, error));
   }
-  for (size_t i = 0; i < count; i++) TRY(id_list_add(middle, d->ids[order[i]].ids, d->ids[order[i]].count, error));
 done:
   memory_free(order);
   return result;
@@ -139,7 +135,7 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   frequent_draw draw = {0};
   id_list middle = {0};
   status result;
-  TRY(draw_new(r, &random, &draw, error));
+  TRY(draw_new(&random, &draw, error));
   TRY(haystack_new(0, asked, &h, error));
   snprintf(h.head, sizeof h.head,
            "The following text is in code. Keep track of how often each word comes, dots apart.\n");

@@ -27,7 +27,7 @@ static const field fields[] = {
      .kind = FIELD_INTEGER,
      .offset = offsetof(longppl_options, step),
      .maximum = 1 << 30,
-     .help = "by which windows of the short context advance; 0: a quarter of it"},
+     .help = "by which windows of the short context advance, at most as many as it has; 0: a quarter of it"},
     {.name = "gain",
      .kind = FIELD_REAL,
      .offset = offsetof(longppl_options, gain),
@@ -78,26 +78,12 @@ done:
   return result;
 }
 
-/* Who is told, and what of all rows was done before this one. */
+/* Of one of the plans. */
 typedef struct longppl_progress {
-  longppl *l;
+  const longppl *l;
   const task_settings *settings;
   const plan *plan;
-  double before, row, total; /* as task_run counts: tokens of `trials` windows of each length */
 } longppl_progress;
-
-static longppl_progress progress_of(longppl *l, const task_settings *s, const plan *p, int64_t length)
-{
-  longppl_progress progress = {.l = l, .settings = s, .plan = p, .row = (double)length * (double)s->trials};
-  bool found = false;
-  for (size_t i = 0; i < s->length_count; i++) {
-    double tokens = (double)s->lengths[i] * (double)s->trials;
-    found = found || s->lengths[i] == length;
-    progress.before += found ? 0 : tokens;
-    progress.total += tokens;
-  }
-  return progress;
-}
 
 static status after_batch(void *user, size_t windows, size_t targets, alibi_error *error)
 {
@@ -105,7 +91,7 @@ static status after_batch(void *user, size_t windows, size_t targets, alibi_erro
   double done = p->l->read + (double)p->plan->inputs * (double)windows / (double)p->plan->count;
   (void)targets;
   (void)error;
-  p->settings->progress(p->settings->user, p->before + p->row * done / p->l->all, p->total);
+  p->settings->progress(p->settings->user, done, p->l->all);
   return ALIBI_OK;
 }
 
@@ -113,7 +99,7 @@ static status run_plan(alibi_model *model, const task_material *m, const task_se
                        size_t length, longppl *l, float *losses, task_row *row, alibi_error *error)
 {
   double seconds;
-  longppl_progress progress = progress_of(l, s, p, row->length);
+  longppl_progress progress = {l, s, p};
   engine_options o = {.length = length,
                       .batch_tokens = task_batch_tokens(model, s),
                       .after_batch = s->progress ? after_batch : NULL,
@@ -130,20 +116,18 @@ static status run_plan(alibi_model *model, const task_material *m, const task_se
   return ALIBI_OK;
 }
 
-/* Mean over chosen tokens and its error; windows are the blocks: the error of a ratio of sums. */
+/* Mean over chosen tokens and its error; windows are the blocks. */
 static task_measure mean_of(const longppl *l, const float *losses, const unsigned char *chosen)
 {
-  double sum = 0, count = 0, squares = 0, blocks = (double)l->windows;
-  for (size_t i = 0; i < l->windows * l->scored; i++)
-    if (!chosen || chosen[i]) sum += losses[i], count++;
-  double mean = count > 0 ? sum / count : NAN;
+  block_sums sums = {0};
   for (size_t w = 0; w < l->windows; w++) {
-    double off = 0;
+    double sum = 0, count = 0;
     for (size_t i = w * l->scored; i < (w + 1) * l->scored; i++)
-      if (!chosen || chosen[i]) off += losses[i] - mean;
-    squares += off * off;
+      if (!chosen || chosen[i]) sum += losses[i], count++;
+    block_sums_add(&sums, sum, count);
   }
-  return (task_measure){mean, blocks > 1 && count > 0 ? sqrt(squares * blocks / (blocks - 1)) / count : NAN};
+  mean_estimate mean = block_sums_estimate(&sums);
+  return (task_measure){mean.mean, mean.standard_error};
 }
 
 static task_measure perplexity_of(task_measure nll)
@@ -180,9 +164,12 @@ static status run(alibi_model *model, const task_material *m, const task_setting
   status result = ALIBI_OK;
   if (l.brief == 0) l.brief = l.length / 4 < 4096 ? l.length / 4 : 4096;
   if (l.brief == 0 || l.brief >= l.length)
-    RAISE(error, ALIBI_INVALID, "not possible: a short context of %zu tokens is none beside a length of %zu",
-          l.brief, l.length);
+    RAISE(error, ALIBI_INVALID, "short: expected fewer inputs than the length of %zu, found %zu", l.length,
+          l.brief);
   if (l.step == 0) l.step = l.brief < 4 ? 1 : l.brief / 4;
+  if (l.step > l.brief) /* its contexts would be long ones too */
+    RAISE(error, ALIBI_INVALID, "step: expected at most the %zu inputs of the short context, found %zu", l.brief,
+          l.step);
   l.scored = l.length - l.brief;
   if (m->text_count < l.length + 1)
     RAISE(error, ALIBI_INVALID, "not possible: the text has %zu tokens, %zu are needed", m->text_count,

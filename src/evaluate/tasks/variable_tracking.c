@@ -44,34 +44,12 @@ static void spell(size_t number, char name[NAME_LETTERS + 1])
   name[NAME_LETTERS] = '\0';
 }
 
-static void sort_depths(double *depths, size_t count)
-{
-  for (size_t i = 1; i < count; i++)
-    for (size_t k = i; k > 0 && depths[k - 1] > depths[k]; k--) {
-      double other = depths[k];
-      depths[k] = depths[k - 1];
-      depths[k - 1] = other;
-    }
-}
-
-/* Names are drawn one by one, so that a few of millions need no list of all. */
-static void draw_names(task_random *random, size_t *names, size_t count)
-{
-  for (size_t i = 0; i < count;) {
-    size_t same = 0;
-    names[i] = (size_t)task_below(random, NAMES);
-    while (names[same] != names[i]) same++;
-    i += same == i;
-  }
-}
-
 static void write_chain(haystack *h, size_t chain, size_t length, const size_t *names, unsigned value,
                         task_random *random)
 {
   double depths[32];
   char name[NAME_LETTERS + 1], before[NAME_LETTERS + 1] = "";
-  for (size_t i = 0; i < length; i++) depths[i] = task_uniform(random);
-  sort_depths(depths, length);
+  haystack_draw_depths(random, depths, length);
   for (size_t i = 0; i < length; i++) {
     haystack_piece *piece = &h->pieces[chain * length + i];
     spell(names[chain * length + i], name);
@@ -97,7 +75,7 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   status result;
   TRY(memory_new(&names, chains * length, sizeof *names, "the variables", error));
   TRY(haystack_new(chains * length, length, &h, error));
-  draw_names(&random, names, chains * length);
+  TRY(task_choose(&random, NAMES, names, chains * length, error));
   h.kind = (haystack_kind)o->haystack;
   snprintf(h.head, sizeof h.head, "Variables are assigned in the following text. Keep track of their values.\n");
   for (size_t c = 0; c < chains; c++) /* values of chains differ */
