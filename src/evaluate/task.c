@@ -231,6 +231,7 @@ static status read_portion(task_runner *r, task_row *row, size_t column, alibi_e
   double seconds;
   status result = ALIBI_OK;
   if (p->plan.count == 0) return ALIBI_OK;
+  TRY(context_check_cancel(r->model->context, error)); /* the prompts may have taken long */
   TRY(room_for(r, p->plan.targets, error));
   engine_options run = {.length = p->plan.positions, /* what follows the last answer is not read */
                         .batch_tokens = task_batch_tokens(r->model, s),
