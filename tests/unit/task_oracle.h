@@ -52,7 +52,7 @@ static inline alibi_model *oracle_model(alibi_context *context, const uint32_t *
                                         uint32_t vocabulary, size_t spoilt)
 {
   alibi_model_config config;
-  alibi_model *model;
+  alibi_model *model = NULL;
   alibi_error error = {0};
   alibi_model_config_init(&config);
   config.vocabulary = vocabulary;
