@@ -74,7 +74,8 @@ ALIBI_API alibi_status alibi_context_new(const alibi_context_options *options, a
                                          alibi_error *error);
 ALIBI_API void alibi_context_free(alibi_context *context);
 
-/* Asks the running call to stop at the next safe point with ALIBI_CANCELLED.  Safe in a signal handler. */
+/* Asks the running call to stop at the next safe point with ALIBI_CANCELLED.  It is for good: long calls that come
+ * later with this context stop at once.  Safe in a signal handler. */
 ALIBI_API void alibi_context_cancel(alibi_context *context);
 
 /* Number of threads and name of the instruction set ("avx512", "avx2", "baseline", "neon", "reference"). */
