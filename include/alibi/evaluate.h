@@ -129,7 +129,8 @@ ALIBI_API alibi_status alibi_evaluation_add(alibi_evaluation *evaluation, const 
  * from the document's beginning), and any other is refused (ALIBI_BAD_INPUT).  The file stays: it is the caller's
  * to remove.  A place that cannot be written is refused at the beginning, and told to the context's log later.
  * When the run fails, a next call goes on, and after a cancel the same evaluation with another context does, from
- * `keep`; until one succeeds no row of it has results.  progress may be NULL. */
+ * `keep`; until one succeeds no row of it has results.  Where memory is out for some rows the others go on: the
+ * result of such a row is ALIBI_FAILED, with the reason.  progress may be NULL. */
 ALIBI_API alibi_status alibi_evaluation_run(alibi_evaluation *evaluation, const char *keep,
                                             alibi_evaluation_progress *progress, void *user, alibi_error *error);
 

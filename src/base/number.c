@@ -99,7 +99,14 @@ status list_item(const char *option, const char *item, size_t size, char text[LI
 status list_lengths(const char *option, const char *list, int64_t longest, int64_t *lengths, size_t most,
                     size_t *count, alibi_error *error)
 {
-  const field length_field = {.name = "length", .kind = FIELD_INTEGER, .minimum = 1, .maximum = (double)longest};
+  return list_lengths_from(option, list, 1, longest, lengths, most, count, error);
+}
+
+status list_lengths_from(const char *option, const char *list, int64_t least, int64_t longest, int64_t *lengths,
+                         size_t most, size_t *count, alibi_error *error)
+{
+  const field length_field = {
+      .name = "length", .kind = FIELD_INTEGER, .minimum = (double)least, .maximum = (double)longest};
   char text[LIST_ITEM_SIZE];
   const char *item;
   size_t size;

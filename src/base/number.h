@@ -29,7 +29,10 @@ status list_check(const char *option, const char *list, alibi_error *error);
 enum { LIST_ITEM_SIZE = 64 };
 status list_item(const char *option, const char *item, size_t size, char text[LIST_ITEM_SIZE], alibi_error *error);
 
-/* A list of lengths in tokens: each from 1 to `longest`, none twice, at most `most` of them, in their order. */
+/* A list of lengths in tokens: each from `least`, or 1, to `longest`, none twice, at most `most` of them, in
+ * their order. */
+status list_lengths_from(const char *option, const char *list, int64_t least, int64_t longest, int64_t *lengths,
+                         size_t most, size_t *count, alibi_error *error);
 status list_lengths(const char *option, const char *list, int64_t longest, int64_t *lengths, size_t most,
                     size_t *count, alibi_error *error);
 

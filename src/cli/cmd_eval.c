@@ -48,9 +48,9 @@ static status evaluate(eval_subject *subject, eval_rows *rows, token_table *tabl
   if (result != ALIBI_OK) goto done;
   TRY(eval_rows_read(subject, rows, error));
   subject->results.seconds = system_seconds() - begun;
-  if (request.per_token) TRY(eval_output_tokens(subject, rows, table, error));
+  TRY(eval_output_print(subject, error)); /* first: a file that cannot be written takes no numbers with it */
   if (request.out) TRY(eval_output_reports(subject, error));
-  TRY(eval_output_print(subject, error));
+  if (request.per_token) TRY(eval_output_tokens(subject, rows, table, error));
   if (request.out) eval_rows_forget(request.out);
   TRY(eval_output_judge(subject, rows, error));
 done:

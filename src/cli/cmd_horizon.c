@@ -216,6 +216,10 @@ static status horizon_run(command_line *line, alibi_error *error)
     RAISE(error, ALIBI_INVALID, "horizon: expected the directory of a model, found none");
   if (line->operand_count > 1)
     RAISE(error, ALIBI_INVALID, "horizon: expected one directory, found '%s' too", line->operands[1]);
+  static const char *const of_text[] = {"windows", "queries"};
+  for (size_t i = 0; i < 2 && !text_path; i++)
+    if (command_line_given(line, &options, of_text[i]))
+      RAISE(error, ALIBI_INVALID, "--%s: means nothing without --text", of_text[i]);
   TRY(cli_context(&l.context, error));
   TRY(alibi_model_open(l.context, line->operands[0], &l.model, error));
   const alibi_model_config *config = alibi_model_get_config(l.model);

@@ -157,14 +157,15 @@ static status read_wish(const command_line *line, alibi_error *error)
     RAISE(error, ALIBI_INVALID, "task %s: expected the directory of a model, found none", wish.task->name);
   wish.models = line->operands + 1;
   wish.model_count = line->operand_count - 1;
+  for (size_t i = 0; i < wish.model_count; i++)
+    for (size_t j = 0; j < i; j++)
+      if (strcmp(wish.models[i], wish.models[j]) == 0)
+        RAISE(error, ALIBI_INVALID, "task %s: the model %s stands there twice", wish.task->name, wish.models[i]);
   TRY(check_used(line, error));
   if (wish.task->depths) TRY(read_depths(error));
   if (length_list)
-    TRY(list_lengths("--length", length_list, LONGEST, wish.lengths, TASK_LENGTHS, &wish.settings.length_count,
-                     error));
-  for (size_t i = 0; i < wish.settings.length_count; i++)
-    if (wish.lengths[i] < 2)
-      RAISE(error, ALIBI_INVALID, "--length: expected at least 2 tokens, found %" PRId64, wish.lengths[i]);
+    TRY(list_lengths_from("--length", length_list, 2, LONGEST, wish.lengths, TASK_LENGTHS,
+                          &wish.settings.length_count, error));
   wish.settings.lengths = wish.lengths;
   wish.settings.depths = wish.depths;
   wish.settings.trials = flags.trials;
@@ -216,31 +217,66 @@ static void say_options(task_result *found)
   }
 }
 
-static status run_model(alibi_context *context, const char *path, task_report *report, task_line *line,
-                        alibi_error *error)
+static status open_model(alibi_context *context, size_t index, task_report *report, task_subject *s,
+                         alibi_error *error)
 {
-  task_subject s = {0};
-  task_settings settings;
-  task_watch watch = {.item = -1};
+  task_line *line = &report->lines[report->count++];
   status result;
-  TRY(task_subject_open(context, path, &wish, &s, error));
-  TRY(describe(line, &s, error));
+  line->path = wish.models[index];
+  line->name = path_name(wish.models, wish.model_count, index, NULL);
+  if (!line->name) RAISE(error, ALIBI_FAILED, "not enough memory for the results");
+  TRY(task_subject_open(context, line->path, &wish, s, error));
+  TRY(describe(line, s, error));
   if (wish.settings.length_count == 0 && !wish.task->own_length)
     for (int i = 0; i < DEFAULT_LENGTHS; i++) wish.lengths[wish.settings.length_count++] = line->train_length << i;
-  settings = wish.settings;
-  settings.extension = s.extend ? &s.choice : NULL;
+  report->text_bytes = (int64_t)s->text_bytes;
+  if (s->extend && !report->extend)
+    report->extend = wish.extension.extend ? wish.extension.extend : wish.extension.beyond;
+  TRY(task_check(wish.task, &s->material, &wish.settings, error));
+done:
+  return result;
+}
+
+/* An extension that no model has is a slip; one that some have is rows that say so for the others. */
+static status check_extension(const task_subject *subjects, alibi_error *error)
+{
+  for (size_t i = 0; i < wish.model_count; i++)
+    if (!subjects[i].refused) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID, "%s", subjects[0].refused);
+}
+
+static status run_model(task_subject *s, task_line *line, alibi_error *error)
+{
+  task_settings settings = wish.settings;
+  task_watch watch = {.item = -1};
+  status result;
+  if (s->refused) return task_refuse(wish.task, &settings, s->refused, &line->result, error);
+  settings.extension = s->extend ? &s->choice : NULL;
   settings.progress = on_progress;
   settings.user = &watch;
-  report->text_bytes = (int64_t)s.text_bytes;
-  if (s.extend && !report->extend)
-    report->extend = wish.extension.extend ? wish.extension.extend : wish.extension.beyond;
-  TRY(task_check(wish.task, &s.material, &settings, error));
   snprintf(watch.what, sizeof watch.what, "%s of %.60s", wish.task->name, line->name);
-  TRY(task_run(s.model, wish.task, &s.material, &settings, &line->result, error));
+  TRY(task_run(s->model, wish.task, &s->material, &settings, &line->result, error));
   say_options(&line->result);
 done:
   if (watch.item >= 0) progress_end(watch.item, NULL);
-  task_subject_close(&s);
+  return result;
+}
+
+/* What is wrong with one of them is said before the first runs. */
+static status run_models(alibi_context *context, task_report *report, alibi_error *error)
+{
+  task_subject *subjects = NULL;
+  status result;
+  TRY(memory_new(&subjects, wish.model_count, sizeof *subjects, "the models", error));
+  for (size_t i = 0; i < wish.model_count; i++) TRY(open_model(context, i, report, &subjects[i], error));
+  TRY(check_extension(subjects, error));
+  for (size_t i = 0; i < wish.model_count; i++) {
+    TRY(run_model(&subjects[i], &report->lines[i], error));
+    task_subject_close(&subjects[i]);
+  }
+done:
+  for (size_t i = 0; subjects && i < wish.model_count; i++) task_subject_close(&subjects[i]);
+  memory_free(subjects);
   return result;
 }
 
@@ -270,7 +306,9 @@ static status write_out(const task_report *report, alibi_error *error)
   TRY(task_write_html(report, wish.out, error));
   if (!cli_quiet())
     fprintf(stderr, "%s: report.html, results.json and results.csv%s\n", wish.out,
-            drawn ? ", task.svg and task.png" : "; no picture: gnuplot is missing");
+            drawn                     ? ", task.svg and task.png"
+            : task_has_values(report) ? "; no picture: gnuplot is missing"
+                                      : "; no picture: there is nothing to draw");
 done:
   node_free(root);
   free(path);
@@ -308,13 +346,7 @@ static status task_run_command(command_line *line, alibi_error *error)
   snprintf(machine, sizeof machine, "%s, %d threads, %s", processor[0] ? processor : "unknown processor",
            alibi_context_threads(context), alibi_context_isa(context));
   report.machine = machine;
-  for (size_t i = 0; i < wish.model_count; i++) {
-    task_line *one = &report.lines[report.count++];
-    one->path = wish.models[i];
-    one->name = path_name(wish.models, wish.model_count, i, NULL);
-    if (!one->name) RAISE(error, ALIBI_FAILED, "not enough memory for the results");
-    TRY(run_model(context, wish.models[i], &report, one, error));
-  }
+  TRY(run_models(context, &report, error));
   report.seconds = system_seconds() - begun;
   TRY(print(&report, error));
   if (wish.out) TRY(write_out(&report, error));

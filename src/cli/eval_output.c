@@ -138,6 +138,8 @@ status eval_output_reports(const eval_subject *s, alibi_error *error)
   TRY(evaluation_write_csv(&s->results, out, error));
   TRY(results_write_pictures(&curves, out, &drawn, error));
   TRY(evaluation_write_html(&s->results, &curves, out, error));
+  if (!s->request->options.json)
+    printf("\nThe report: %s/report.html (also results.json, results.csv, curves.svg, curves.png)\n", out);
 done:
   study_results_free(&curves);
   return result;
@@ -151,9 +153,6 @@ status eval_output_print(const eval_subject *s, alibi_error *error)
   if (!text) return fail(error, ALIBI_FAILED, "not enough memory for the results");
   progress_clear();
   printf("%s%s", text, s->request->options.json ? "\n" : "");
-  if (s->request->out && !s->request->options.json)
-    printf("\nThe report: %s/report.html (also results.json, results.csv, curves.svg, curves.png)\n",
-           s->request->out);
   free(text);
   return ALIBI_OK;
 }

@@ -13,9 +13,9 @@ status eval_output_describe(eval_subject *subject, const alibi_context *context,
 status eval_output_tokens(const eval_subject *subject, const eval_rows *rows, token_table *table,
                           alibi_error *error);
 
-/* The report in --out, then the table or JSON on standard output. */
-status eval_output_reports(const eval_subject *subject, alibi_error *error);
+/* The table or JSON on standard output; the report in --out. */
 status eval_output_print(const eval_subject *subject, alibi_error *error);
+status eval_output_reports(const eval_subject *subject, alibi_error *error);
 
 /* Was anything measured, and nothing above --fail-above? */
 status eval_output_judge(const eval_subject *subject, const eval_rows *rows, alibi_error *error);

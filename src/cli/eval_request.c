@@ -128,13 +128,10 @@ static status read_lengths(eval_request *r, alibi_error *error)
   int64_t longest = 0;
   status result = ALIBI_OK;
   if (r->length_list)
-    TRY(list_lengths("--length", r->length_list, LONGEST, r->lengths, EVAL_MOST_LENGTHS, &r->length_count, error));
-  for (size_t i = 0; i < r->length_count; i++) {
-    if (r->lengths[i] < 2)
-      RAISE(error, ALIBI_INVALID, "--length: expected an integer from 2 to %d, found %" PRId64, LONGEST,
-            r->lengths[i]);
+    TRY(list_lengths_from("--length", r->length_list, 2, LONGEST, r->lengths, EVAL_MOST_LENGTHS, &r->length_count,
+                          error));
+  for (size_t i = 0; i < r->length_count; i++)
     if (r->lengths[i] > longest) longest = r->lengths[i];
-  }
   if (r->length_count && r->options.stride > longest &&
       (r->protocols[ALIBI_SLIDING] || r->protocols[ALIBI_STREAMING]))
     RAISE(error, ALIBI_INVALID, "--stride: expected at most the longest --length, %" PRId64 ", found %" PRId64,

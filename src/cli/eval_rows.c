@@ -253,15 +253,21 @@ done:
   return result;
 }
 
-static status read_pooled(eval_subject *s, const eval_rows *rows, size_t index, alibi_error *error)
+static status read_pooled(eval_subject *s, eval_rows *rows, size_t index, alibi_error *error)
 {
   evaluated_row *row = &s->results.rows[index];
   const eval_model *m = &s->models[s->results.lines[row->line].model];
   alibi_evaluate_result found;
+  alibi_error why = {0};
   size_t id = rows->ids[index];
   status result = ALIBI_OK;
   if (id == SIZE_MAX) goto done;
-  TRY(alibi_evaluation_result(m->evaluation, id, -1, m->token_bytes, &found, error));
+  result = alibi_evaluation_result(m->evaluation, id, -1, m->token_bytes, &found, &why);
+  if (result == ALIBI_FAILED) { /* memory was out */
+    rows->ids[index] = SIZE_MAX;
+    return say(row, why.message, error);
+  }
+  if (result != ALIBI_OK) RAISE(error, result, "%s", why.message);
   take_result(&found, row);
   if (rows->words) {
     word_sum *sums = words_of(s, rows, index);

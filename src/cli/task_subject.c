@@ -1,6 +1,9 @@
 /* Opening what a task runs on. */
 #include "cli/task_subject.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/model_tokenizer.h"
@@ -44,6 +47,19 @@ done:
   return result;
 }
 
+static status read_extension(const task_wish *wish, const alibi_model_config *config, task_subject *s,
+                             alibi_error *error)
+{
+  alibi_error why = {0};
+  status result = extend_option_read(&wish->extension, config, &s->extend, &why);
+  if (result == ALIBI_OK && s->extend)
+    result = model_config_read_extension(config, "--extend", s->extend, &s->choice, &why);
+  if (result == ALIBI_OK) return result;
+  if (result != ALIBI_INVALID) return fail(error, result, "%s", why.message);
+  s->refused = strdup(why.message);
+  return s->refused ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the results");
+}
+
 status task_subject_open(alibi_context *context, const char *path, const task_wish *wish, task_subject *s,
                          alibi_error *error)
 {
@@ -52,8 +68,7 @@ status task_subject_open(alibi_context *context, const char *path, const task_wi
   *s = (task_subject){0};
   TRY(alibi_model_open(context, path, &s->model, error));
   const alibi_model_config *config = alibi_model_get_config(s->model);
-  TRY(extend_option_read(&wish->extension, config, &s->extend, error));
-  if (s->extend) TRY(model_config_read_extension(config, "--extend", s->extend, &s->choice, error));
+  TRY(read_extension(wish, config, s, error));
   TRY(model_tokenizer_open(path, s->model, false, &s->tokenizer, error));
   if ((needs & TASK_NEEDS_TOKENIZER) && !s->tokenizer)
     RAISE(error, ALIBI_INVALID, "%s: expected a model with a tokenizer, since the task %s is in words, found none",
@@ -73,6 +88,7 @@ done:
 
 void task_subject_close(task_subject *s)
 {
+  free(s->refused);
   choice_questions_free(&s->questions);
   word_list_free(&s->words);
   alibi_tokens_free(s->text);

@@ -31,8 +31,11 @@ typedef struct task_subject {
   task_material material;
   extension_choice choice;
   const char *extend; /* NULL: as trained */
+  char *refused;      /* the model has no such extension or policy: a sentence; NULL: it has */
 } task_subject;
 
+/* What is wrong with what was asked for or with a file is an error; an extension or policy that the model has not
+ * is none. */
 status task_subject_open(alibi_context *context, const char *path, const task_wish *wish, task_subject *subject,
                          alibi_error *error);
 void task_subject_close(task_subject *subject);

@@ -52,6 +52,25 @@ typedef struct engine {
   pass_segment *segments;     /* [windows] */
 } engine;
 
+static pass_shape shape_of(const plan *p, const engine_options *options, batch_size size)
+{
+  return (pass_shape){.rows = size.rows,
+                      .segments = size.windows,
+                      .length = options->length,
+                      .carries = p->streams,
+                      .carried = p->past,
+                      .stops_when_cancelled = true,
+                      .head_rows = size.targets < HEAD_ROWS ? size.targets : HEAD_ROWS,
+                      .extension = options->extension,
+                      .extension_options = options->extension_options};
+}
+
+size_t engine_bytes(alibi_model *model, const plan *p, const engine_options *options)
+{
+  pass_shape shape = shape_of(p, options, largest_batch(p, options));
+  return model_pass_bytes(model, &shape);
+}
+
 static status engine_new(alibi_model *model, const plan *p, const engine_options *options, engine *e,
                          alibi_error *error)
 {
@@ -61,15 +80,7 @@ static status engine_new(alibi_model *model, const plan *p, const engine_options
   TRY(memory_new(&e->targets, size.targets, sizeof *e->targets, "the targets of windows", error));
   TRY(memory_new(&e->rows, size.targets, sizeof *e->rows, "the targets of windows", error));
   TRY(memory_new(&e->segments, size.windows, sizeof *e->segments, "the list of windows", error));
-  pass_shape shape = {.rows = size.rows,
-                      .segments = size.windows,
-                      .length = options->length,
-                      .carries = p->streams,
-                      .carried = p->past,
-                      .stops_when_cancelled = true,
-                      .head_rows = size.targets < HEAD_ROWS ? size.targets : HEAD_ROWS,
-                      .extension = options->extension,
-                      .extension_options = options->extension_options};
+  pass_shape shape = shape_of(p, options, size);
   TRY(model_pass_new(model, &shape, &e->pass, error));
   if (p->streams) TRY(model_carry_new(e->pass, &e->carry, error));
 done:

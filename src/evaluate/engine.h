@@ -21,6 +21,9 @@ typedef struct engine_options {
   void *user;
 } engine_options;
 
+/* What the pass of a plan takes, tables of positions included; 0 where there is no such pass. */
+size_t engine_bytes(alibi_model *model, const plan *p, const engine_options *options);
+
 /* losses [plan->targets], nats; tokens are below the vocabulary.  *seconds: of the passes, also where it fails.
  * The same bits for any batch_tokens and number of threads.  What was done before a failure is there. */
 status engine_run(alibi_model *model, const uint32_t *tokens, const plan *p, const engine_options *options,

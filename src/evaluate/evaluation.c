@@ -76,6 +76,7 @@ static void free_row(evaluation_row *row)
   memory_free(row->first_target);
   memory_free(row->ends);
   memory_free(row->losses);
+  free(row->why);
 }
 
 static void free_part(evaluation_part *part)
@@ -111,15 +112,34 @@ static size_t declared_length(const evaluation_row *row)
   return row->plan.positions > window ? row->plan.positions : window;
 }
 
-static status check_positions(alibi_model *model, const evaluation_row *row, alibi_error *error)
+static size_t batch_tokens(const alibi_evaluation *e, int64_t asked)
 {
+  return asked > 0 ? (size_t)asked : BATCH_TOKENS * (size_t)e->model->context->threads;
+}
+
+/* A length that the positions or the memory have no room for is known before anything is run. */
+static status check_pass(const alibi_evaluation *e, const evaluation_row *row, alibi_error *error)
+{
+  alibi_error why = {0};
+  size_t length = declared_length(row);
   pass_shape shape = {.rows = 1,
                       .segments = 1,
-                      .length = declared_length(row),
+                      .length = length,
                       .head_rows = 1,
                       .extension = row->extension.extension,
                       .extension_options = row->extension.options.bytes};
-  return model_pass_check(model, &shape, error);
+  engine_options o = {.length = length,
+                      .batch_tokens = batch_tokens(e, row->options.batch_tokens),
+                      .extension = shape.extension,
+                      .extension_options = shape.extension_options};
+  status result = model_pass_check(e->model, &shape, &why);
+  if (result == ALIBI_FAILED) return fail(error, ALIBI_INVALID, "length %zu: %s", length, why.message);
+  if (result != ALIBI_OK) return fail(error, result, "%s", why.message);
+  size_t bytes = engine_bytes(e->model, &row->plan, &o), available = system_available_memory();
+  if (bytes > available)
+    return fail(error, ALIBI_INVALID, "length %zu: not enough memory for a pass: it takes %zu bytes, there are %zu",
+                length, bytes, available);
+  return ALIBI_OK;
 }
 
 /* Where targets of windows and documents begin and end. */
@@ -162,7 +182,7 @@ status alibi_evaluation_add(alibi_evaluation *e, const alibi_evaluate_options *o
   r.options.extend = NULL;
   TRY(protocol_plan(&r.options, e->documents, e->document_count, &r.plan, error));
   set_early(e->model, &r.options);
-  TRY(check_positions(e->model, &r, error));
+  TRY(check_pass(e, &r, error));
   TRY(index_targets(e, &r, error));
   TRY(memory_grow(&e->rows, &e->row_capacity, e->row_count + 1, sizeof *e->rows, "the rows of an evaluation",
                   error));
@@ -237,6 +257,7 @@ static status give_losses(alibi_evaluation *e, alibi_error *error)
     const evaluation_part *part = &e->parts[i];
     for (size_t r = 0; r < part->row_count; r++) {
       evaluation_row *row = &e->rows[part->rows[r]];
+      if (row->why) continue;
       TRY(memory_new(&row->losses, row->plan.targets, sizeof *row->losses, "the losses", error));
       if (part->plan.streams) memcpy(row->losses, part->done.losses, row->plan.targets * sizeof *row->losses);
       else sharing_take(&part->plan, part->done.losses, &row->plan, row->losses);
@@ -394,7 +415,7 @@ static status run_part(run *r, alibi_error *error)
     if (asked > 0 && (batch == 0 || asked < batch)) batch = asked;
   }
   engine_options o = {.length = part->length,
-                      .batch_tokens = batch ? batch : BATCH_TOKENS * (size_t)e->model->context->threads,
+                      .batch_tokens = batch_tokens(e, (int64_t)batch),
                       .extension = row->extension.extension,
                       .extension_options = row->extension.options.bytes,
                       .beginning = row->options.beginning >= 0 ? (uint32_t)row->options.beginning : 0,
@@ -405,6 +426,19 @@ static status run_part(run *r, alibi_error *error)
   r->before = part->done.seconds;
   r->begun = system_seconds();
   return engine_run(e->model, e->tokens, &part->plan, &o, part->done.losses, &seconds, error);
+}
+
+/* The rows of a part that memory was out for say so, and the other parts go on. */
+static status say_why(const run *r, const char *why, alibi_error *error)
+{
+  const evaluation_part *part = r->part;
+  for (size_t i = 0; i < part->row_count; i++) {
+    evaluation_row *row = &r->evaluation->rows[part->rows[i]];
+    free(row->why);
+    row->why = strdup(why);
+    if (!row->why) return fail(error, ALIBI_FAILED, "%s", why);
+  }
+  return ALIBI_OK;
 }
 
 static status run_parts(alibi_evaluation *e, run *r, alibi_error *error)
@@ -425,8 +459,11 @@ static status run_parts(alibi_evaluation *e, run *r, alibi_error *error)
   }
   tell(r);
   for (size_t i = 0; i < e->part_count; i++) {
+    alibi_error why = {0};
     r->part = &e->parts[i];
-    TRY(run_part(r, error));
+    status ran = run_part(r, &why);
+    if (ran == ALIBI_FAILED) TRY(say_why(r, why.message, error));
+    else if (ran != ALIBI_OK) RAISE(error, ran, "%s", why.message);
   }
 done:
   if (packed) model_unpack(e->model); /* it may be a trainer's, whose values change */

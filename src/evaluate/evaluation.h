@@ -16,6 +16,7 @@ typedef struct evaluation_row {
   size_t *ends;         /* [documents] targets up to the end of each document */
   bool entered;         /* in a part */
   float *losses;        /* [plan.targets]; NULL: not run */
+  char *why;            /* it was run and memory was out: a sentence; NULL: all is well */
   size_t own_inputs;    /* of the windows that no row before it reads */
   double seconds;
 } evaluation_row;

@@ -11,6 +11,7 @@ static status require_run(const alibi_evaluation *e, size_t row, alibi_error *er
 {
   if (row >= e->row_count)
     return fail(error, ALIBI_INVALID, "row %zu: expected one of the %zu that were added", row, e->row_count);
+  if (e->rows[row].why) return fail(error, ALIBI_FAILED, "%s", e->rows[row].why);
   if (!e->rows[row].losses) return fail(error, ALIBI_INVALID, "row %zu: expected one that was run", row);
   return ALIBI_OK;
 }

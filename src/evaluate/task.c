@@ -16,7 +16,7 @@
 #include "task_registry.inc"
 
 /* Prompts that are held at once: tokens of a portion, unless a single prompt is longer. */
-enum { PORTION = 1 << 16, BATCH_TOKENS = 512 };
+enum { PORTION = 1 << 16, BATCH_TOKENS = 512, CHECK_EVERY = 1 << 20 };
 
 /* ---- the registry ---- */
 
@@ -129,6 +129,11 @@ done:
 status task_check_cancel(const task_request *r, alibi_error *error)
 {
   return r->context ? context_check_cancel(r->context, error) : ALIBI_OK;
+}
+
+status task_check_draws(alibi_context *context, size_t done, alibi_error *error)
+{
+  return context && done % CHECK_EVERY == 0 ? context_check_cancel(context, error) : ALIBI_OK;
 }
 
 /* ---- the run ---- */
@@ -305,17 +310,18 @@ static double expected_tokens(const task_runner *r, int64_t length, size_t colum
   return (double)length * (double)r->settings->trials * (columns > 0 && !r->task->spreads ? (double)columns : 1);
 }
 
-/* Why a row cannot be done goes into the row. */
+/* Why a row cannot be done goes into the row, also where a length takes more memory than there is. */
 static status run_or_say(task_runner *r, task_row *row, size_t columns, alibi_error *error)
 {
   alibi_error why = {0};
   double after = r->done + expected_tokens(r, row->length, columns);
   r->row_tokens = after - r->done;
   status result = r->task->run ? run_by_itself(r, row, &why) : run_row(r, row, columns, &why);
-  if (result == ALIBI_OK || result == ALIBI_INVALID) tell(r, after, r->total);
+  bool refused = result == ALIBI_INVALID || result == ALIBI_FAILED;
+  if (result == ALIBI_OK || refused) tell(r, after, r->total);
   r->done = after;
   if (result == ALIBI_OK) return ALIBI_OK;
-  if (result != ALIBI_INVALID) {
+  if (!refused) {
     if (error) *error = why;
     return result;
   }
@@ -353,6 +359,26 @@ done:
   prompts_free(&r.prompts);
   memory_free(r.losses);
   memory_free(r.hits);
+  if (result != ALIBI_OK) task_result_free(out);
+  return result;
+}
+
+status task_refuse(const evaluation_task *task, const task_settings *s, const char *why, task_result *out,
+                   alibi_error *error)
+{
+  size_t rows = task->own_length ? 1 : s->length_count;
+  status result;
+  *out = (task_result){.columns = task->depths ? s->depth_count : 0};
+  TRY(memory_new(&out->rows, rows, sizeof *out->rows, "the rows of a task", error));
+  out->count = rows;
+  for (size_t i = 0; i < rows; i++) {
+    task_row *row = &out->rows[i];
+    row->length = task->own_length ? 0 : s->lengths[i];
+    snprintf(row->why, sizeof row->why, "%s", why);
+    if (out->columns > 0)
+      TRY(memory_new(&row->cells, out->columns, sizeof *row->cells, "the cells of a task", error));
+  }
+done:
   if (result != ALIBI_OK) task_result_free(out);
   return result;
 }

@@ -126,8 +126,9 @@ typedef struct evaluation_task {
   /* May be NULL: one sequence of a training set, `length` ids (alibi data synthetic).  In check_sequence
    * ALIBI_INVALID where there is none of this length over this vocabulary. */
   status (*check_sequence)(const void *options, size_t length, uint32_t vocabulary, alibi_error *error);
-  status (*sequence)(const void *options, size_t length, uint32_t vocabulary, task_random random, uint32_t *ids,
-                     alibi_error *error);
+  /* context: whose cancelling ends a long one; may be NULL. */
+  status (*sequence)(alibi_context *context, const void *options, size_t length, uint32_t vocabulary,
+                     task_random random, uint32_t *ids, alibi_error *error);
 } evaluation_task;
 
 size_t task_count(void);
@@ -142,13 +143,17 @@ status task_check(const evaluation_task *task, const task_material *material, co
                   alibi_error *error);
 
 /* Runs all lengths.  One that the model or the task cannot do is a row that says why; ALIBI_CANCELLED between
- * batches, ALIBI_FAILED where memory is out. */
+ * batches. */
 status task_run(alibi_model *model, const evaluation_task *task, const task_material *material,
                 const task_settings *settings, task_result *result, alibi_error *error);
+/* All lengths are rows that say why. */
+status task_refuse(const evaluation_task *task, const task_settings *settings, const char *why,
+                   task_result *result, alibi_error *error);
 void task_result_free(task_result *result);
 
-/* Of what is written for long: ALIBI_CANCELLED. */
+/* Of what is written for long: ALIBI_CANCELLED.  task_check_draws: at each `done` that is a multiple of a million. */
 status task_check_cancel(const task_request *request, alibi_error *error);
+status task_check_draws(alibi_context *context, size_t done, alibi_error *error);
 
 /* For the engine. */
 size_t task_batch_tokens(const alibi_model *model, const task_settings *settings);

@@ -83,9 +83,12 @@ status token_table_add(token_table *table, const evaluation_results *results, co
   number_exact(entry->log_probability, number, sizeof number);
   if (json) draft_add(&d, "\"log_probability\":%s}\n", number[0] ? number : "null");
   else draft_add(&d, "%s\n", number);
-  bool written = !d.failed && fwrite(d.data, 1, d.used, table->file.stream) == d.used;
+  status result = ALIBI_OK;
+  if (d.failed) result = fail(error, ALIBI_FAILED, "%s: cannot write: not enough memory", table->file.path);
+  else if (fwrite(d.data, 1, d.used, table->file.stream) != d.used)
+    result = fail_errno(error, ALIBI_FAILED, "%s: cannot write", table->file.path);
   free(d.data);
-  return written ? ALIBI_OK : fail(error, ALIBI_FAILED, "%s: cannot write", table->file.path);
+  return result;
 }
 
 status token_table_commit(token_table *table, alibi_error *error)

@@ -45,7 +45,12 @@ static gnuplot_outcome run_gnuplot(const char *script, const char *directory, co
   }
   said[used] = '\0';
   said[strcspn(said, "\n")] = '\0';
-  if (child_wait(&child, &ended, NULL) != ALIBI_OK) return GNUPLOT_FAILED;
+  if (child_wait(&child, &ended, NULL) != ALIBI_OK) {
+    if (used == 0) snprintf(said, size, "its end is not known");
+    return GNUPLOT_FAILED;
+  }
+  if (used == 0 && ended.exit_code > 128) snprintf(said, size, "it was ended by signal %d", ended.exit_code - 128);
+  else if (used == 0) snprintf(said, size, "it ended with exit code %d and said nothing", ended.exit_code);
   return ended.exit_code == 127 ? GNUPLOT_MISSING : ended.exit_code == 0 ? GNUPLOT_DRAWN : GNUPLOT_FAILED;
 }
 
@@ -58,8 +63,14 @@ gnuplot_outcome gnuplot_draw(const char *script, const char *directory, const ch
   gnuplot_outcome drawn = GNUPLOT_FAILED;
   if (path && part && strlen(name) + sizeof ".part" <= sizeof part_name) {
     drawn = run_gnuplot(script, directory, name, plain, said, size);
-    if (drawn == GNUPLOT_DRAWN && !picture_whole(part)) drawn = GNUPLOT_FAILED;
-    if (drawn == GNUPLOT_DRAWN && rename(part, path) != 0) drawn = GNUPLOT_FAILED;
+    if (drawn == GNUPLOT_DRAWN && !picture_whole(part)) {
+      snprintf(said, size, "it wrote no whole picture; is the disk full, or a file too large?");
+      drawn = GNUPLOT_FAILED;
+    }
+    if (drawn == GNUPLOT_DRAWN && rename(part, path) != 0) {
+      snprintf(said, size, "%s cannot be replaced", name);
+      drawn = GNUPLOT_FAILED;
+    }
     if (drawn != GNUPLOT_DRAWN) {
       remove(part);
       remove(path);

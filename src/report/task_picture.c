@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system.h"
 #include "report/drawing.h"
 #include "report/gnuplot.h"
 #include "report/task_report.h"
@@ -31,6 +32,27 @@ static double row_value(const task_report *r, const task_row *row)
 {
   if (row->why[0]) return NAN;
   return r->task->run ? row->measures[0].value : 100 * task_accuracy(r->task, &row->all);
+}
+
+bool task_has_values(const task_report *r)
+{
+  for (size_t i = 0; i < r->count; i++)
+    for (size_t k = 0; k < r->lines[i].result.count; k++)
+      if (isfinite(row_value(r, &r->lines[i].result.rows[k]))) return true;
+  return false;
+}
+
+/* An older picture would show other numbers. */
+static status remove_pictures(const char *directory, alibi_error *error)
+{
+  static const char *const names[] = {"task.svg", "task.png"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    char *path = path_join(directory, names[i]);
+    if (!path) return fail(error, ALIBI_FAILED, "not enough memory for a path");
+    remove(path);
+    free(path);
+  }
+  return ALIBI_OK;
 }
 
 static double row_error(const task_report *r, const task_row *row)
@@ -174,6 +196,7 @@ status task_write_pictures(const task_report *r, const char *directory, bool *dr
   char *path = NULL, said[200] = "";
   double height = CURVES + (double)map_rows(r) * (MAP + MAP_GAP) + (has_maps(r) ? 20 : 0);
   *drawn = false;
+  if (!task_has_values(r)) return remove_pictures(directory, error);
   add_data(&data, r);
   add_header(&script, r, height);
   add_curves(&script, r, height);

@@ -38,8 +38,10 @@ typedef struct task_report {
 char *task_table(const task_report *r);
 json_node *task_node(const task_report *r);
 status task_write_csv(const task_report *r, const char *directory, alibi_error *error);
-/* directory/task.svg and task.png from task.gp and task.dat beside them.  Without gnuplot: ALIBI_OK, *drawn false.
- */
+/* Is any value a number, so that there is something to draw? */
+bool task_has_values(const task_report *r);
+/* directory/task.svg and task.png from task.gp and task.dat beside them.  Without gnuplot, and without values:
+ * ALIBI_OK, *drawn false, and no older picture stays. */
 status task_write_pictures(const task_report *r, const char *directory, bool *drawn, alibi_error *error);
 /* directory/report.html, with the picture in it where it was drawn. */
 status task_write_html(const task_report *r, const char *directory, alibi_error *error);

@@ -11,26 +11,30 @@
 #include "base/system.h"
 #include "train/data_catalogue.h"
 
-enum { STREAM_TRAIN = 0x7472616e, STREAM_VALID = 0x76616c64, REPORT_EVERY = 4096 };
+enum { STREAM_TRAIN = 0x7472616e, STREAM_VALID = 0x76616c64, REPORT_TOKENS = 1 << 18 };
 
 typedef struct synthetic {
   alibi_context *context;
   const synthetic_request *request;
   data_catalogue catalogue;
   uint32_t *ids; /* [length] */
-  uint64_t done;
+  uint64_t done, report_every; /* sequences */
 } synthetic;
 
 static status check_place(const char *out, alibi_error *error)
 {
-  static const char *const names[] = {DATA_FINISHED, DATA_UNFINISHED};
-  for (size_t i = 0; i < 2; i++) {
-    char *path = path_join(out, names[i]);
+  static const char *const names[][2] = {{DATA_FINISHED, "data"},           {DATA_UNFINISHED, "data"},
+                                         {"config.json", "a model"},        {"model.safetensors", "a model"},
+                                         {"train.json", "a model"},         {"report.html", "a report"},
+                                         {"results.json", "a report"}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    char *path = path_join(out, names[i][0]);
     if (!path) return fail(error, ALIBI_FAILED, "not enough memory for a path");
     bool there = path_exists(path);
     free(path);
     if (there)
-      return fail(error, ALIBI_INVALID, "--out %s: expected a folder without data, found %s in it", out, names[i]);
+      return fail(error, ALIBI_INVALID, "--out %s: expected a folder without %s, found %s in it", out, names[i][1],
+                  names[i][0]);
   }
   return ALIBI_OK;
 }
@@ -43,12 +47,11 @@ static status write_sequences(synthetic *s, token_writer *writer, data_split spl
   for (uint64_t i = 0; i < count; i++) {
     task_random random = {
         .seed = r->seed, .stream = split == SPLIT_TRAIN ? STREAM_TRAIN : STREAM_VALID, .next = i << 24};
-    TRY(r->task->sequence(r->options, r->length, r->vocabulary, random, s->ids, error));
+    TRY(context_check_cancel(s->context, error));
+    TRY(r->task->sequence(s->context, r->options, r->length, r->vocabulary, random, s->ids, error));
     TRY(token_writer_document(writer, error));
     token_writer_ids(writer, s->ids, r->length);
-    if (++s->done % REPORT_EVERY != 0) continue;
-    TRY(context_check_cancel(s->context, error));
-    if (r->progress) r->progress(r->user, s->done, r->sequences + r->held_out);
+    if (++s->done % s->report_every == 0 && r->progress) r->progress(r->user, s->done, r->sequences + r->held_out);
   }
 done:
   return result;
@@ -94,6 +97,7 @@ status synthetic_make(alibi_context *context, const synthetic_request *r, alibi_
   synthetic s = {
       .context = context, .request = r, .catalogue = {.tokenizer_kind = "none", .vocabulary = r->vocabulary}};
   status result;
+  s.report_every = r->length < REPORT_TOKENS ? REPORT_TOKENS / r->length : 1;
   TRY(r->task->check_sequence(r->options, r->length, r->vocabulary, error));
   TRY(check_place(r->out, error));
   TRY(directory_make(r->out, error));

@@ -1,5 +1,6 @@
 /* Many rows at once: what is shared against separate runs, documents, a beginning token, and what is computed from
  * losses against its definition. */
+#include "evaluate/evaluation.h"
 #include "unit/evaluation_case.h"
 
 /* --- models that are known --- */
@@ -512,6 +513,48 @@ static void test_losses_by_place(void **state)
   alibi_context_free(context);
 }
 
+/* More memory than any machine has, known before the run or, as when others take it meanwhile, only in it. */
+static void test_rows_without_memory_leave_the_others(void **state)
+{
+  (void)state;
+  const int64_t too_long = 1 << 30;
+  alibi_context *context = make_context(1);
+  alibi_model_config config;
+  alibi_model *model;
+  alibi_model_config_init(&config);
+  config.vocabulary = VOCABULARY;
+  config.layers = 1;
+  config.width = 512; /* 2 TiB of embeddings */
+  config.heads = 8;
+  config.train_length = 16;
+  assert_int_equal(alibi_model_config_set(&config, "position", "sinusoidal", NULL), ALIBI_OK);
+  assert_int_equal(alibi_model_new(context, &config, 3, &model, NULL), ALIBI_OK);
+  alibi_evaluation *e = begin(model, 300, NULL, 0), *alone = begin(model, 300, NULL, 0);
+  alibi_evaluate_options o = with(ALIBI_SLIDING, too_long, 0);
+  alibi_evaluate_result r;
+  alibi_error error = {0};
+  size_t row;
+  assert_int_equal(alibi_evaluation_add(e, &o, &row, &error), ALIBI_INVALID);
+  scratch_says(error.message, "length 1073741824: not enough memory");
+  size_t first = add(e, with(ALIBI_SLIDING, 16, 0)), longer = add(e, with(ALIBI_SLIDING, 20, 0)),
+         last = add(e, with(ALIBI_NONOVERLAPPING, 24, 0));
+  e->rows[longer].options.window = too_long;
+  for (int again = 0; again < 2; again++) {
+    run(e);
+    assert_int_equal(alibi_evaluation_result(e, longer, -1, NULL, &r, &error), ALIBI_FAILED);
+    scratch_says(error.message, "not enough memory");
+  }
+  size_t same_first = add(alone, with(ALIBI_SLIDING, 16, 0)),
+         same_last = add(alone, with(ALIBI_NONOVERLAPPING, 24, 0));
+  run(alone);
+  expect_same_losses(e, first, alone, same_first);
+  expect_same_losses(e, last, alone, same_last);
+  alibi_evaluation_free(alone);
+  alibi_evaluation_free(e);
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
 int main(void)
 {
   make_text();
@@ -528,6 +571,7 @@ int main(void)
       cmocka_unit_test(test_early_tokens),
       cmocka_unit_test(test_differences),
       cmocka_unit_test(test_losses_by_place),
+      cmocka_unit_test(test_rows_without_memory_leave_the_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,6 +116,25 @@ static void training_data_needs_no_tokenizer(void **state)
   alibi_context_free(context);
 }
 
+static void a_long_sequence_is_cancelled(void **state)
+{
+  (void)state;
+  static uint32_t ids[(1 << 20) + 100];
+  static const char *const names[] = {"recall", "copy"};
+  alibi_context *context = tiny_context(NULL, 1);
+  task_random random = {.seed = 5};
+  alibi_context_cancel(context);
+  for (int i = 0; i < 2; i++) {
+    task_test_options options;
+    const evaluation_task *task = task_find(names[i]);
+    oracle_options(task, "", &options);
+    assert_int_equal(task->sequence(context, options.bytes, (1 << 20) + 100, 64, random, ids, &error),
+                     ALIBI_CANCELLED);
+    assert_int_equal(task->sequence(NULL, options.bytes, (1 << 20) + 100, 64, random, ids, &error), ALIBI_OK);
+  }
+  alibi_context_free(context);
+}
+
 static void refuse(alibi_context *context, synthetic_request request, const char *sentence)
 {
   assert_int_equal(synthetic_make(context, &request, &error), ALIBI_INVALID);
@@ -152,6 +171,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(sequences_are_those_of_the_task, scratch_setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(the_bytes_follow_from_the_request, scratch_setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(training_data_needs_no_tokenizer, scratch_setup, scratch_teardown),
+      cmocka_unit_test(a_long_sequence_is_cancelled),
       cmocka_unit_test_setup_teardown(what_cannot_be_made_is_refused, scratch_setup, scratch_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

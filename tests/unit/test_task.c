@@ -533,13 +533,14 @@ static void lengths_that_cannot_be_done_say_why(void **state)
   alibi_model *model = tiny_model(context, "position=learned");
   task_material m = {.vocabulary = 29};
   double depths[] = {0, 1};
-  int64_t lengths[] = {29, 30, 8}; /* the last 5 are not read: the second round, and an answer */
+  /* The last 5 are not read: the second round, and an answer.  No machine has memory for the longest. */
+  int64_t lengths[] = {29, 30, 8, (int64_t)1 << 40};
   task_test_options options;
   task_result r;
   alibi_error error = {0};
   oracle_options(task, "pairs=2", &options);
   task_settings s = {.lengths = lengths,
-                     .length_count = 3,
+                     .length_count = 4,
                      .depths = depths,
                      .depth_count = 2,
                      .trials = 2,
@@ -549,6 +550,7 @@ static void lengths_that_cannot_be_done_say_why(void **state)
   assert_int_equal(r.rows[0].all.answers, 4);
   scratch_says(r.rows[1].why, "position 24 does not exist");
   scratch_says(r.rows[2].why, "2 pairs and their questions take 12 tokens, the length is 8");
+  scratch_says(r.rows[3].why, "not enough memory");
   assert_int_equal(r.rows[1].all.answers + r.rows[2].all.answers, 0);
   assert_true(isnan(task_accuracy(task, &r.rows[1].all)));
   task_result_free(&r);

@@ -183,7 +183,7 @@ done:
 const evaluation_task task_common_words = {
     .name = "common-words",
     .title = "Common words extraction",
-    .about = "the ten words that come most often in a numbered list",
+    .about = "the words that come most often in a numbered list",
     .source = "RULER (cwe), Hsieh et al. 2024, arXiv 2404.06654",
     .needs = TASK_NEEDS_TOKENIZER | TASK_TAKES_TEXT,
     .fields = FIELD_TABLE(fields),

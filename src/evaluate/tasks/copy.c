@@ -36,19 +36,21 @@ static uint32_t separator_of(const void *options, uint32_t vocabulary)
 }
 
 /* An even length has a separator before the first run too. */
-static status sequence(const void *options, size_t length, uint32_t vocabulary, task_random random, uint32_t *ids,
-                       alibi_error *error)
+static status sequence(alibi_context *context, const void *options, size_t length, uint32_t vocabulary,
+                       task_random random, uint32_t *ids, alibi_error *error)
 {
   uint32_t separator = separator_of(options, vocabulary);
   size_t run = (length - 1) / 2, first = length - 1 - 2 * run;
-  (void)error;
+  status result = ALIBI_OK;
   if (first) ids[0] = separator;
   ids[first + run] = separator;
   for (size_t i = 0; i < run; i++) {
+    TRY(task_check_draws(context, i, error));
     uint32_t id = (uint32_t)task_below(&random, vocabulary - 1);
     ids[first + i] = ids[first + run + 1 + i] = id < separator ? id : id + 1;
   }
-  return ALIBI_OK;
+done:
+  return result;
 }
 
 static status make(const task_request *r, task_prompts *prompts, alibi_error *error)
@@ -58,7 +60,7 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   status result;
   TRY(check_sequence(r->options, r->length, r->material->vocabulary, error));
   TRY(memory_new(&ids, r->length, sizeof *ids, "a prompt", error));
-  TRY(sequence(r->options, r->length, r->material->vocabulary, r->random, ids, error));
+  TRY(sequence(r->context, r->options, r->length, r->material->vocabulary, r->random, ids, error));
   prompts_begin(prompts);
   TRY(prompts_add(prompts, ids, r->length - run, error));
   TRY(prompts_add_answer(prompts, ids + r->length - run, run, 0, error));

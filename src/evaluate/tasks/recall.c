@@ -72,9 +72,12 @@ static void draw_free(recall_draw *d)
 }
 
 /* Pairs and filler in a random order. */
-static void strew(task_random *random, size_t pairs, size_t filler, size_t *places)
+static status strew(alibi_context *context, task_random *random, size_t pairs, size_t filler, size_t *places,
+                    alibi_error *error)
 {
+  status result = ALIBI_OK;
   for (size_t i = 0, at = 0, left = pairs + filler; i < pairs; left--) {
+    TRY(task_check_draws(context, left, error));
     if (task_below(random, left) < pairs - i) {
       places[i++] = at;
       at += 2;
@@ -82,10 +85,12 @@ static void strew(task_random *random, size_t pairs, size_t filler, size_t *plac
       at++;
     }
   }
+done:
+  return result;
 }
 
-static status draw(task_random *random, size_t pairs, size_t filler, uint32_t vocabulary, recall_draw *d,
-                   alibi_error *error)
+static status draw(alibi_context *context, task_random *random, size_t pairs, size_t filler,
+                   uint32_t vocabulary, recall_draw *d, alibi_error *error)
 {
   status result;
   uint32_t half = vocabulary / 2;
@@ -95,25 +100,26 @@ static status draw(task_random *random, size_t pairs, size_t filler, uint32_t vo
   TRY(memory_new(&d->values, pairs, sizeof *d->values, "the pairs", error));
   TRY(task_choose(random, half - 1, d->keys, pairs, error));
   for (size_t i = 0; i < pairs; i++) d->values[i] = half + (uint32_t)task_below(random, vocabulary - half);
-  strew(random, pairs, filler, d->places);
+  TRY(strew(context, random, pairs, filler, d->places, error));
 done:
   return result;
 }
 
 /* pairs: at most as many as the options say; their questions fill the same place. */
-static status write_sequence(const recall_options *options, size_t pairs, size_t length, uint32_t vocabulary,
-                             task_random random, uint32_t *ids, alibi_error *error)
+static status write_sequence(alibi_context *context, const recall_options *options, size_t pairs, size_t length,
+                             uint32_t vocabulary, task_random random, uint32_t *ids, alibi_error *error)
 {
-  size_t context = length - question_tokens(options);
+  size_t before = length - question_tokens(options);
   recall_draw d = {0};
   status result;
-  TRY(draw(&random, pairs, context - 2 * pairs, vocabulary, &d, error));
-  for (size_t i = 0; i < context; i++) ids[i] = FILLER;
+  TRY(draw(context, &random, pairs, before - 2 * pairs, vocabulary, &d, error));
+  for (size_t i = 0; i < before; i++) ids[i] = FILLER;
   for (size_t i = 0; i < pairs; i++) {
     ids[d.places[i]] = 1 + (uint32_t)d.keys[i];
     ids[d.places[i] + 1] = d.values[i];
   }
-  for (size_t at = context, i = 0; at < length; at += 2, i++) {
+  for (size_t at = before, i = 0; at < length; at += 2, i++) {
+    TRY(task_check_draws(context, i, error));
     if (i % pairs == 0) TRY(task_choose(&random, pairs, d.order, pairs, error));
     ids[at] = 1 + (uint32_t)d.keys[d.order[i % pairs]];
     ids[at + 1] = d.values[d.order[i % pairs]];
@@ -123,11 +129,11 @@ done:
   return result;
 }
 
-static status sequence(const void *options, size_t length, uint32_t vocabulary, task_random random, uint32_t *ids,
-                       alibi_error *error)
+static status sequence(alibi_context *context, const void *options, size_t length, uint32_t vocabulary,
+                       task_random random, uint32_t *ids, alibi_error *error)
 {
   size_t pairs = 1 + (size_t)task_below(&random, (uint64_t)((const recall_options *)options)->pairs);
-  return write_sequence(options, pairs, length, vocabulary, random, ids, error);
+  return write_sequence(context, options, pairs, length, vocabulary, random, ids, error);
 }
 
 static status make(const task_request *r, task_prompts *prompts, alibi_error *error)
@@ -138,12 +144,15 @@ static status make(const task_request *r, task_prompts *prompts, alibi_error *er
   TRY(check_sequence(r->options, r->length, r->material->vocabulary, error));
   size_t context = r->length - question_tokens(r->options), scored = context + 2 * pairs;
   TRY(memory_new(&ids, r->length, sizeof *ids, "a prompt", error));
-  TRY(write_sequence(r->options, pairs, r->length, r->material->vocabulary, r->random, ids, error));
+  TRY(write_sequence(r->context, r->options, pairs, r->length, r->material->vocabulary, r->random, ids, error));
   prompts_begin(prompts);
   TRY(prompts_add(prompts, ids, context, error));
   for (size_t i = context; i < scored; i += 2) {
     size_t place = 0;
-    while (ids[place] != ids[i]) place++;
+    while (ids[place] != ids[i]) {
+      place++;
+      TRY(task_check_draws(r->context, place, error));
+    }
     TRY(prompts_add(prompts, ids + i, 1, error));
     TRY(prompts_add_answer(prompts, ids + i + 1, 1, context > 2 ? (double)place / (double)(context - 2) : 0,
                            error));
