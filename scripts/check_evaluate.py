@@ -3,7 +3,8 @@
 windows written from their definitions (scripts/torch_evaluation.py).
 
 usage: python3 scripts/check_evaluate.py ALIBI                            (needs torch, safetensors)
-       python3 scripts/check_evaluate.py ALIBI --models DIR... --text FILE... [--bytes N] [--pairs W:S,...] [--full]
+       python3 scripts/check_evaluate.py ALIBI --models DIR... --text FILE... [--bytes N] [--pairs W:S,...]
+               [--beginning ID] [--full]
 
 Without models it makes small ones, of every position method and some variants (make_golden_model.py), on a text of random
 bytes.  With models of `alibi train` it prints what docs/evaluation-record.md shows: means, their errors, early and late tokens,
@@ -227,18 +228,20 @@ def settings_of(pairs, n):
     return found + [(("fixed-target",), sweep, 0, dict(shortest=min(sweep), longest=max(sweep)))]
 
 
-def check_models(alibi, paths, files, pairs, full):
+def check_models(args, files):
     """All models on the same files, which are documents."""
+    alibi, paths = args.alibi, args.models
     models = {path.name: open_decoder(path) for path in paths}
     texts = Texts(alibi, paths[0], files)
     shortest = min(b - a for a, b in zip(texts.documents, [*texts.documents[1:], len(texts.tokens)]))
     worst, differences, rows, refused, tokens = {name: Worst() for name in models}, Worst(), 0, 0, 0
-    if full:
+    if args.full:
         print("| model | protocol | W | S | tokens | alibi | PyTorch | relative | a token, at most |", "|---" * 9 + "|", sep="\n")
-    for protocols, window, stride, sweep in settings_of(pairs, shortest):
+    for protocols, window, stride, sweep in settings_of(args.pairs, shortest):
         lengths = window if sweep else [window]
         words = ["--protocol", ",".join(protocols), "--length", ",".join(map(str, lengths))]
         words += ["--stride", stride] if stride else []
+        words += ["--beginning", args.beginning] if args.beginning is not None else []
         found, lists = evaluate_ours(alibi, paths, files, *words)
         first = {}
         for row in found:
@@ -247,11 +250,12 @@ def check_models(alibi, paths, files, pairs, full):
                 assert models[name].position == "learned", row
                 refused += 1
                 continue
-            scored = reference.evaluate(models[name], texts.tokens, protocol, w, stride, documents=texts.documents, **sweep)
+            scored = reference.evaluate(models[name], texts.tokens, protocol, w, stride, documents=texts.documents,
+                                        beginning=args.beginning, **sweep)
             line = compare_row(row, lists[name, protocol, w], scored, texts, worst[name])
             rows, tokens = rows + 1, tokens + row["tokens"]
             shown = row.get("targets_per_window") or row["stride"]
-            if full:
+            if args.full:
                 print(f"| {name} | {protocol} | {w} | {shown} | {line} |", flush=True)
             if first.setdefault((protocol, w), scored) is not scored and row["difference"]:
                 mean, error = reference.difference(first[protocol, w], scored)
@@ -274,7 +278,7 @@ def check_trained(args):
             files.append(pathlib.Path(folder) / text.name)
             files[-1].write_bytes(text.read_bytes()[: args.bytes])
         for some in [[file] for file in files] + ([files] if len(files) > 1 else []):
-            check_models(args.alibi, args.models, some, args.pairs, args.full)
+            check_models(args, some)
 
 
 def main():
@@ -284,6 +288,7 @@ def main():
     parser.add_argument("--text", nargs="+", type=pathlib.Path)
     parser.add_argument("--bytes", type=int, default=12000, help="of each text")
     parser.add_argument("--pairs", default=PAIRS, help="windows and strides")
+    parser.add_argument("--beginning", type=int, help="id of a token that begins every window")
     parser.add_argument("--full", action="store_true", help="a line for every row")
     args = parser.parse_args()
     torch.set_num_threads(1)
