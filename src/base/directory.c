@@ -95,13 +95,32 @@ status directory_remove_parts(const char *path, const char *const *beginnings, a
   return result;
 }
 
+static char *aside_of(const char *path)
+{
+  size_t size = strlen(path) + sizeof ".old";
+  char *aside = malloc(size);
+  if (aside) snprintf(aside, size, "%s.old", path);
+  return aside;
+}
+
+status directory_drop(const char *path, alibi_error *error)
+{
+  status result;
+  char *aside = aside_of(path);
+  if (!aside) return fail(error, ALIBI_FAILED, "not enough memory for a path");
+  TRY(directory_remove(aside, error));
+  if (path_exists(path)) TRY(file_move(path, aside, error));
+  TRY(directory_remove(aside, error));
+done:
+  free(aside);
+  return result;
+}
+
 status directory_replace(const char *from, const char *to, alibi_error *error)
 {
   status result;
-  size_t size = strlen(to) + sizeof ".old";
-  char *aside = malloc(size);
+  char *aside = aside_of(to);
   if (!aside) return fail(error, ALIBI_FAILED, "not enough memory for a path");
-  snprintf(aside, size, "%s.old", to);
   bool there = path_exists(to);
   TRY(directory_remove(aside, error));
   if (there) TRY(file_move(to, aside, error));

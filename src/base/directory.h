@@ -20,6 +20,8 @@ void directory_list_free(directory_list *list);
 /* Removes a directory and the files in it; a directory within is not entered, and then makes it fail.  None there:
  * fine. */
 status directory_remove(const char *path, alibi_error *error);
+/* The same in one step for who looks: it becomes `path`.old first, and a machine that stops may leave that. */
+status directory_drop(const char *path, alibi_error *error);
 
 /* Removes what writers that were killed have left of files whose names begin so (NULL-terminated): replace_begin's
  * temporaries, NAME.part.  For who holds the directory's lock. */

@@ -83,7 +83,7 @@ status train_check_unfinished(const char *out, alibi_error *error)
     directory_list list = {0};
     result = directory_read(folder, &list, error);
     for (size_t i = 0; i < list.count && result == ALIBI_OK; i++)
-      if (strncmp(list.names[i], "step-", 5) == 0)
+      if (strncmp(list.names[i], "step-", 5) == 0 && !strstr(list.names[i], ".old"))
         result = fail(
             error, ALIBI_INVALID,
             "%s: expected no unfinished training, found %s: --resume goes on from there, --overwrite begins anew",

@@ -536,7 +536,7 @@ status checkpoint_prune(const char *folder, size_t keep, alibi_error *error)
     bool old = is_checkpoint(list.names[i]) && kept++ >= keep;
     if (!old && !is_unfinished(list.names[i])) continue;
     TRY(join(folder, list.names[i], &path, error));
-    TRY(directory_remove(path, error));
+    TRY(old ? directory_drop(path, error) : directory_remove(path, error));
     free(path);
     path = NULL;
   }

@@ -463,7 +463,7 @@ static status drop_later(const running *r, alibi_error *error)
     if (strncmp(list.names[i], "step-", 5) != 0 || (!later && r->trainer->step > 0)) continue;
     path = path_join(r->checkpoints, list.names[i]);
     if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
-    TRY(directory_remove(path, error));
+    TRY(directory_drop(path, error));
     free(path);
     path = NULL;
   }

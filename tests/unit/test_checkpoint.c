@@ -390,6 +390,28 @@ static void the_newest_whole_one_is_found(void **unused)
   token_source_close(&source);
 }
 
+/* A removal that stops halfway leaves no damaged checkpoint: here because a directory lies in it, in use because the
+ * process is killed when a training has come to its end. */
+static void a_removal_that_stops_leaves_no_half(void **unused)
+{
+  (void)unused;
+  const char *folder = scratch_path("halfway");
+  token_source source = source_of(corpus);
+  alibi_trainer *trainer = start(&variants[0], &source);
+  char *path = checkpoint_path(folder, 2), *within = path_join(path, "zz");
+  assert_int_equal(directory_make(folder, &error), ALIBI_OK);
+  assert_int_equal(checkpoint_save(trainer, NULL, NULL, path, &error), ALIBI_OK);
+  assert_int_equal(directory_make(within, &error), ALIBI_OK);
+  told_times = 0;
+  assert_int_equal(checkpoint_prune(folder, 0, &error), ALIBI_FAILED);
+  expect_newest(folder, -1);
+  assert_int_equal(told_times, 0);
+  free(within);
+  free(path);
+  alibi_trainer_free(trainer);
+  token_source_close(&source);
+}
+
 static void a_save_that_fails_leaves_the_old_one(void **unused)
 {
   (void)unused;
@@ -434,6 +456,8 @@ int main(void)
       cmocka_unit_test(every_damage_is_found_and_named),   cmocka_unit_test(no_flipped_bit_changes_the_state),
       cmocka_unit_test(other_tokens_are_refused),
       cmocka_unit_test(a_ninth_digit_is_newer),
-      cmocka_unit_test(the_newest_whole_one_is_found),     cmocka_unit_test(a_save_that_fails_leaves_the_old_one)};
+      cmocka_unit_test(the_newest_whole_one_is_found),
+      cmocka_unit_test(a_removal_that_stops_leaves_no_half),
+      cmocka_unit_test(a_save_that_fails_leaves_the_old_one)};
   return cmocka_run_group_tests(tests, setup, teardown);
 }
