@@ -18,7 +18,6 @@ import argparse
 import ctypes as c
 import itertools
 import json
-import os
 import pathlib
 import random
 import signal
@@ -134,33 +133,13 @@ def work(args):
               flush=True)
 
 
-class Worker:
+class Worker(race_training.Side):
     def __init__(self, name, args, make=False):
         words = [sys.executable, __file__, "--worker", name]
         words += ["--make"] if make else []
         for option in "library model ids threads window stride batch layers width heads vocabulary position".split():
             words += [f"--{option}", str(getattr(args, option))]
-        count = str(args.threads)
-        quiet = dict(OMP_NUM_THREADS=count, MKL_NUM_THREADS=count, TORCHINDUCTOR_COMPILE_THREADS="1", GOMP_SPINCOUNT="1000",
-                     KMP_BLOCKTIME="0")  # threads that wait leave the cores to the other side
-        self.process = subprocess.Popen(words, env={**os.environ, **quiet}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=None if args.verbose else subprocess.DEVNULL, text=True)
-        self.read()
-
-    def read(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"it ended with code {self.process.wait()} (--verbose shows what it said)")
-        return json.loads(line)
-
-    def turn(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        super().__init__(words, args.threads, args.verbose)
 
 
 def race(name, ours, theirs, args):

@@ -152,17 +152,15 @@ def work(args):
               flush=True)
 
 
-class Worker:
-    def __init__(self, name, model, args):
-        words = [sys.executable, __file__, "--worker", name, "--models", model, "--library", args.library, "--threads",
-                 str(args.threads), "--position", args.position, "--mode", args.mode]
-        count = str(args.threads)
+class Side:
+    """A process of one side, which takes a line a turn and answers with one."""
+
+    def __init__(self, words, threads, verbose, **environment):
+        count = str(threads)
         quiet = dict(OMP_NUM_THREADS=count, MKL_NUM_THREADS=count, TORCHINDUCTOR_COMPILE_THREADS="1",
                      GOMP_SPINCOUNT="1000", KMP_BLOCKTIME="0")  # threads that wait leave the cores to the other side
-        if args.keep and name != "ours":
-            quiet.update(MALLOC_MMAP_THRESHOLD_=str(1 << 33), MALLOC_TRIM_THRESHOLD_=str(1 << 34))
-        self.process = subprocess.Popen(words, env={**os.environ, **quiet}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=None if args.verbose else subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen(words, env={**os.environ, **quiet, **environment}, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=None if verbose else subprocess.DEVNULL, text=True)
         self.read()
 
     def read(self):
@@ -171,14 +169,23 @@ class Worker:
             raise RuntimeError(f"it ended with code {self.process.wait()} (--verbose shows what it said)")
         return json.loads(line)
 
-    def turn(self, steps):
-        self.process.stdin.write(f"{steps}\n")
+    def turn(self, line=""):
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         return self.read()
 
     def close(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+class Worker(Side):
+    def __init__(self, name, model, args):
+        kept = args.keep and name != "ours"
+        environment = dict(MALLOC_MMAP_THRESHOLD_=str(1 << 33), MALLOC_TRIM_THRESHOLD_=str(1 << 34)) if kept else {}
+        super().__init__([sys.executable, __file__, "--worker", name, "--models", model, "--library", args.library, "--threads",
+                          str(args.threads), "--position", args.position, "--mode", args.mode], args.threads, args.verbose,
+                         **environment)
 
 
 class LlmC:

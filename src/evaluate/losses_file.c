@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/bytes_at.h"
 #include "base/fingerprint.h"
 #include "base/memory.h"
 #include "base/system.h"
@@ -47,20 +48,6 @@ done:
   replace_abandon(&r);
   fingerprint_free(seal);
   return result;
-}
-
-static uint64_t u64_at(const unsigned char *bytes, size_t at)
-{
-  uint64_t value;
-  memcpy(&value, bytes + at, sizeof value);
-  return value;
-}
-
-static uint32_t u32_at(const unsigned char *bytes, size_t at)
-{
-  uint32_t value;
-  memcpy(&value, bytes + at, sizeof value);
-  return value;
 }
 
 /* A file that was written here, whole and not changed since, of this evaluation? */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes_at.h"
 #include "base/memory.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -21,20 +22,6 @@ static const struct {
   bool wide;
 } llmc_kinds[] = {{20240520, 1, false}, {20240801, 7, true}};
 enum { LLMC_KINDS = sizeof llmc_kinds / sizeof llmc_kinds[0] };
-
-static uint32_t u32_at(const unsigned char *bytes, size_t at)
-{
-  uint32_t value;
-  memcpy(&value, bytes + at, sizeof value);
-  return value;
-}
-
-static uint64_t u64_at(const unsigned char *bytes, size_t at)
-{
-  uint64_t value;
-  memcpy(&value, bytes + at, sizeof value);
-  return value;
-}
 
 static uint32_t largest_id(const token_file *f)
 {

@@ -80,3 +80,30 @@ gnuplot_outcome gnuplot_draw(const char *script, const char *directory, const ch
   free(part);
   return drawn;
 }
+
+status gnuplot_pictures(draft *data, draft *script, const char *directory, const char *stem, bool *made,
+                        alibi_error *error)
+{
+  status result;
+  char *path = NULL, name[64], said[200] = "";
+  *made = false;
+  snprintf(name, sizeof name, "%s.dat", stem);
+  TRY(draft_write(data, directory, name, error));
+  snprintf(name, sizeof name, "%s.gp", stem);
+  TRY(draft_write(script, directory, name, error));
+  /* A directory that begins with '-' must not look like an option. */
+  draft_add(script, "%s%s/%s", directory[0] == '/' ? "" : "./", directory, name);
+  path = draft_take(script);
+  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the pictures");
+  snprintf(name, sizeof name, "%s.svg", stem);
+  gnuplot_outcome svg = gnuplot_draw(path, directory, name, false, said, sizeof said);
+  if (svg == GNUPLOT_FAILED)
+    RAISE(error, ALIBI_FAILED, "gnuplot could not draw %s/%s: %s", directory, name, said);
+  snprintf(name, sizeof name, "%s.png", stem);
+  if (gnuplot_draw(path, directory, name, false, said, sizeof said) == GNUPLOT_FAILED)
+    gnuplot_draw(path, directory, name, true, said, sizeof said);
+  *made = svg == GNUPLOT_DRAWN;
+done:
+  free(path);
+  return result;
+}

@@ -178,9 +178,7 @@ static void add_panel(draft *d, const horizon *h, const frame *f, size_t layer)
 
 status horizon_write_pictures(const horizon_report *r, const char *directory, bool *drawn, alibi_error *error)
 {
-  status result = ALIBI_OK;
   draft script = {0}, data = {0};
-  char *path = NULL, said[200] = "";
   frame f = frame_of(r->h);
   *drawn = false;
   add_data(&data, r->h);
@@ -188,20 +186,7 @@ status horizon_write_pictures(const horizon_report *r, const char *directory, bo
   add_key(&script, r->h, &f);
   for (size_t layer = 0; layer < r->h->layers; layer++) add_panel(&script, r->h, &f, layer);
   draft_add(&script, "\n  unset multiplot\n  unset output\n}\n");
-  TRY(draft_write(&data, directory, "horizon.dat", error));
-  TRY(draft_write(&script, directory, "horizon.gp", error));
-  /* A directory that begins with '-' must not look like an option. */
-  draft_add(&script, "%s%s/horizon.gp", directory[0] == '/' ? "" : "./", directory);
-  path = draft_take(&script);
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the pictures");
-  gnuplot_outcome svg = gnuplot_draw(path, directory, "horizon.svg", false, said, sizeof said);
-  if (svg == GNUPLOT_FAILED)
-    RAISE(error, ALIBI_FAILED, "gnuplot could not draw %s/horizon.svg: %s", directory, said);
-  if (gnuplot_draw(path, directory, "horizon.png", false, said, sizeof said) == GNUPLOT_FAILED)
-    gnuplot_draw(path, directory, "horizon.png", true, said, sizeof said);
-  *drawn = svg == GNUPLOT_DRAWN;
-done:
-  free(path);
+  status result = gnuplot_pictures(&data, &script, directory, "horizon", drawn, error);
   free(script.data);
   free(data.data);
   return result;

@@ -393,27 +393,14 @@ status results_write_pictures(const study_results *results, const char *director
   status result = ALIBI_OK;
   picture p = {0};
   draft script = {0}, data = {0};
-  char *path = NULL, said[200] = "";
   *made = false;
   TRY(collect(&p, results, error));
   if (p.panel_count == 0 || p.high == 0) goto done; /* nothing was measured: nothing to draw */
   layout(&p);
   add_data(&data, &p);
   add_script(&script, &p);
-  TRY(draft_write(&data, directory, "curves.dat", error));
-  TRY(draft_write(&script, directory, "curves.gp", error));
-  /* A directory that begins with '-' must not look like an option. */
-  draft_add(&script, "%s%s/curves.gp", directory[0] == '/' ? "" : "./", directory);
-  path = draft_take(&script);
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the pictures");
-  gnuplot_outcome svg = gnuplot_draw(path, directory, "curves.svg", false, said, sizeof said);
-  if (svg == GNUPLOT_FAILED)
-    RAISE(error, ALIBI_FAILED, "gnuplot could not draw %s/curves.svg: %s", directory, said);
-  if (gnuplot_draw(path, directory, "curves.png", false, said, sizeof said) == GNUPLOT_FAILED)
-    gnuplot_draw(path, directory, "curves.png", true, said, sizeof said);
-  *made = svg == GNUPLOT_DRAWN;
+  result = gnuplot_pictures(&data, &script, directory, "curves", made, error);
 done:
-  free(path);
   free(script.data);
   free(data.data);
   picture_free(&p);

@@ -191,9 +191,7 @@ static void add_map(draft *d, const task_report *r, size_t i, double height)
 
 status task_write_pictures(const task_report *r, const char *directory, bool *drawn, alibi_error *error)
 {
-  status result = ALIBI_OK;
   draft script = {0}, data = {0};
-  char *path = NULL, said[200] = "";
   double height = CURVES + (double)map_rows(r) * (MAP + MAP_GAP) + (has_maps(r) ? 20 : 0);
   *drawn = false;
   if (!task_has_values(r)) return remove_pictures(directory, error);
@@ -203,19 +201,7 @@ status task_write_pictures(const task_report *r, const char *directory, bool *dr
   for (size_t i = 0; has_maps(r) && i < r->count; i++) add_map(&script, r, i, height);
   draft_add(&script,
             "  set xrange [*:*]\n  set yrange [*:*]\n  set title ''\n  unset multiplot\n  unset output\n}\n");
-  TRY(draft_write(&data, directory, "task.dat", error));
-  TRY(draft_write(&script, directory, "task.gp", error));
-  /* A directory that begins with '-' must not look like an option. */
-  draft_add(&script, "%s%s/task.gp", directory[0] == '/' ? "" : "./", directory);
-  path = draft_take(&script);
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the pictures");
-  gnuplot_outcome svg = gnuplot_draw(path, directory, "task.svg", false, said, sizeof said);
-  if (svg == GNUPLOT_FAILED) RAISE(error, ALIBI_FAILED, "gnuplot could not draw %s/task.svg: %s", directory, said);
-  if (gnuplot_draw(path, directory, "task.png", false, said, sizeof said) == GNUPLOT_FAILED)
-    gnuplot_draw(path, directory, "task.png", true, said, sizeof said);
-  *drawn = svg == GNUPLOT_DRAWN;
-done:
-  free(path);
+  status result = gnuplot_pictures(&data, &script, directory, "task", drawn, error);
   free(script.data);
   free(data.data);
   return result;
