@@ -120,12 +120,12 @@ bool evaluation_gain_of(const evaluation_results *results, const evaluated_row *
 {
   const evaluated_row *from = splits(to) ? gain_start(results, to) : NULL;
   if (!from || from->length >= to->length) return false;
-  double early_from = either(from->early_nll, to->early_nll), early_to = either(to->early_nll, from->early_nll);
-  double late_from = either(from->late_nll, to->late_nll), late_to = either(to->late_nll, from->late_nll);
+  double early_from = either(from->early_nll, to->early_nll), late_from = either(from->late_nll, to->late_nll);
+  double early_to = either(to->early_nll, from->early_nll), late_to = either(to->late_nll, from->late_nll);
   double share_from = (double)from->early_tokens / (double)from->tokens;
-  double share_to = (double)to->early_tokens / (double)to->tokens, share = (share_from + share_to) / 2;
-  double fewer = (share_from - share_to) * ((early_from + early_to) / 2 - (late_from + late_to) / 2);
-  double better = share * (early_from - early_to) + (1 - share) * (late_from - late_to);
+  double share_to = (double)to->early_tokens / (double)to->tokens;
+  double fewer = (share_from - share_to) * (early_from - late_from);
+  double better = share_to * (early_from - early_to) + (1 - share_to) * (late_from - late_to);
   if (!isfinite(fewer) || !isfinite(better)) return false;
   *gain = (evaluation_gain){from, to, from->nll - to->nll, fewer, better};
   return true;

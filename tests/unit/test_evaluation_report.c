@@ -153,7 +153,8 @@ static void gain_is_split(void **state)
   to->nll = 0.125 * 3.5 + 0.875 * 1.75;
   assert_true(evaluation_gain_of(&r, to, &gain));
   assert_float_equal(gain.total, gain.fewer_early + gain.better_read, 1e-12);
-  assert_true(gain.better_read > 0.2);
+  assert_float_equal(gain.fewer_early, 0.25, 1e-12); /* the losses at `to` are not in it */
+  assert_float_equal(gain.better_read, 0.125 * 0.5 + 0.875 * 0.25, 1e-12);
   to->early_tokens = 0, to->early_nll = NAN, to->nll = 1.75; /* none at this length */
   assert_true(evaluation_gain_of(&r, to, &gain));
   assert_float_equal(gain.total, gain.fewer_early + gain.better_read, 1e-12);
