@@ -405,8 +405,9 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
   const position_plan *plan = &p->position.plan;
   walk_shape s = walk_shape_of(p);
   size_t layers = (size_t)p->model->config.layers;
-  op_embedding_forward(p->model->context, s.rows, s.width, tokens, p->positions, plan->embedding_scale,
-                       w->embedding, plan->embedding, p->blocks[0].x);
+  matrix table = matrix_f32(w->embedding, (size_t)p->model->config.vocabulary, s.width);
+  op_embedding_forward(p->model->context, s.rows, s.width, tokens, p->positions, plan->embedding_scale, &table,
+                       plan->embedding, p->blocks[0].x);
   if (walk_drops(p)) walk_drop(p, &s, 0, DROP_EMBEDDING, 0, s.rows, p->blocks[0].x, p->blocks[0].x, false);
   for (size_t layer = 0; layer < layers; layer++) {
     bool last = layer + 1 == layers;

@@ -91,11 +91,10 @@ size_t op_linear_panel_floats(const alibi_context *context, size_t rows, size_t 
 void op_pack_weight(alibi_context *context, const matrix *w, float *packed)
 {
   const kernel_table *k = context->kernel;
-  const float *data = w->data;
   size_t items = count_blocks(w->rows, COLUMN_BLOCK);
   OP_FOR_ITEMS(context, static, items, (double)w->rows * (double)w->columns * MOVE, {
     size_t start = item * COLUMN_BLOCK, width = smaller(w->rows - start, COLUMN_BLOCK);
-    k->pack(w->columns, width, data + start * w->stride, 1, w->stride, packed + start * w->columns);
+    k->pack(w->columns, width, w->data + start * w->stride, 1, w->stride, packed + start * w->columns);
   });
 }
 

@@ -12,20 +12,38 @@
 
 #include "base/context.h"
 #include "kernel/kernel.h"
+#include "kernel/weight_type.h"
 
-typedef enum matrix_type { MATRIX_F32 } matrix_type;
-
-/* A weight: [rows, columns], row r at data + r * stride.  `packed` are its panels for x W^T (op_pack_weight), or NULL. */
-typedef struct matrix {
-  matrix_type type;
-  size_t rows, columns, stride;
+/* Rows of a weight that lie together, in their own type; the data is borrowed and may be unaligned.  Rows are row_bytes
+ * apart; with `group`, a multiple of which `rows` is, so are those of a group only, and groups are group_bytes apart. */
+typedef struct matrix_part {
+  weight_type type;
+  size_t rows; /* of the weight, after those of the part before */
   const void *data;
+  size_t row_bytes;
+  size_t group, group_bytes; /* rows a group; 0: all rows are one group */
+  bool turned;               /* F32, F16, BF16 without groups: element (r, c) at data + c * row_bytes + r * its bytes */
+  const float *row_scales;   /* [rows], which rows are multiplied by when they are read; or NULL */
+} matrix_part;
+
+/* A weight: [rows, columns].  parts NULL: fp32, row r at data + r * stride.  Else its rows are those of the parts, one after
+ * the other.  `packed` are its panels for x W^T (op_pack_weight), or NULL. */
+typedef struct matrix {
+  size_t rows, columns, stride;
+  const float *data;
   const float *packed;
+  const matrix_part *parts;
+  size_t part_count;
 } matrix;
 
 static inline matrix matrix_f32(const float *data, size_t rows, size_t columns)
 {
-  return (matrix){MATRIX_F32, rows, columns, columns, data, NULL};
+  return (matrix){.rows = rows, .columns = columns, .stride = columns, .data = data};
+}
+
+static inline matrix matrix_of_parts(const matrix_part *parts, size_t count, size_t rows, size_t columns)
+{
+  return (matrix){.rows = rows, .columns = columns, .parts = parts, .part_count = count};
 }
 
 /* Memory that linear operations share. */
@@ -43,7 +61,7 @@ void op_pack_weight(alibi_context *context, const matrix *w, float *packed);
 void op_linear_forward(alibi_context *context, const op_workspace *work, size_t rows, const float *x,
                        size_t x_stride, const matrix *w, const float *bias, const float *addend, float *y,
                        size_t y_stride);
-/* dx [R, in] = dy w (NULL: not wanted); dw += dy^T x; dbias += column sums of dy (NULL: none). */
+/* Of a weight without parts.  dx [R, in] = dy w (NULL: not wanted); dw += dy^T x; dbias += column sums of dy (NULL: none). */
 void op_linear_backward(alibi_context *context, const op_workspace *work, size_t rows, const float *x,
                         size_t x_stride, const matrix *w, const float *dy, size_t dy_stride, float *dx,
                         size_t dx_stride, float *dw, float *dbias);
@@ -98,7 +116,7 @@ void op_drop(alibi_context *context, const op_dropout *d, size_t rows, size_t ch
 
 /* x [R, C] = scale * table[token] + position[row's position]; positions[r], position may be NULL. */
 void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
-                          const size_t *positions, float scale, const float *table, const float *position, float *x);
+                          const size_t *positions, float scale, const matrix *table, const float *position, float *x);
 /* dtable[token] += scale dx; dposition[position] += dx. */
 void op_embedding_backward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
                            const size_t *positions, float scale, const float *dx, float *dtable, float *dposition);

@@ -192,7 +192,7 @@ void op_drop(alibi_context *context, const op_dropout *d, size_t rows, size_t ch
 }
 
 void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
-                          const size_t *positions, float scale, const float *table, const float *position, float *x)
+                          const size_t *positions, float scale, const matrix *table, const float *position, float *x)
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK);
@@ -200,7 +200,7 @@ void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, 
     span b = block_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++) {
       float *row = x + r * channels;
-      memcpy(row, table + tokens[r] * channels, channels * sizeof *row);
+      memcpy(row, table->data + tokens[r] * table->stride, channels * sizeof *row);
       if (scale != 1) k->scale(channels, scale, row);
       if (position) k->add(channels, position + positions[r] * channels, row);
     }

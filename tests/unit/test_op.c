@@ -365,22 +365,22 @@ static void grouped_norm(alibi_context *context, results *r)
 static void embedding(alibi_context *context, results *r)
 {
   enum { CHANNELS = 200, TOKENS = 11, POSITIONS = 17 };
-  float *table = numbers(TOKENS * CHANNELS, 1), *position = numbers(POSITIONS * CHANNELS, 2);
-  float *x = floats(ROWS * CHANNELS), *plain = floats(ROWS * CHANNELS), *dx = numbers(ROWS * CHANNELS, 3);
+  matrix weight = matrix_f32(numbers(TOKENS * CHANNELS, 1), TOKENS, CHANNELS);
+  float *position = numbers(POSITIONS * CHANNELS, 2), *dx = numbers(ROWS * CHANNELS, 3);
   float *dtable = numbers(TOKENS * CHANNELS, 4), *dposition = numbers(POSITIONS * CHANNELS, 5);
+  float *x = floats(2 * ROWS * CHANNELS), *plain = x + ROWS * CHANNELS;
   uint32_t tokens[ROWS];
   size_t positions[ROWS];
   for (size_t i = 0; i < ROWS; i++) {
     tokens[i] = (uint32_t)random_below(6, 1, i, TOKENS);
     positions[i] = i % POSITIONS;
   }
-  op_embedding_forward(context, ROWS, CHANNELS, tokens, positions, 1.5f, table, position, x);
-  op_embedding_forward(context, ROWS, CHANNELS, tokens, NULL, 1, table, NULL, plain);
+  op_embedding_forward(context, ROWS, CHANNELS, tokens, positions, 1.5f, &weight, position, x);
+  op_embedding_forward(context, ROWS, CHANNELS, tokens, NULL, 1, &weight, NULL, plain);
   op_embedding_backward(context, ROWS, CHANNELS, tokens, positions, 1.5f, dx, dtable, dposition);
   for (size_t i = 0; i < ROWS; i++)
-    expect_same("a row of the embedding", plain + i * CHANNELS, table + tokens[i] * CHANNELS, CHANNELS);
-  result(r, x, ROWS * CHANNELS);
-  result(r, plain, ROWS * CHANNELS);
+    expect_same("a row of the embedding", plain + i * CHANNELS, weight.data + tokens[i] * CHANNELS, CHANNELS);
+  result(r, x, 2 * ROWS * CHANNELS);
   result(r, dtable, TOKENS * CHANNELS);
   result(r, dposition, POSITIONS * CHANNELS);
 }
