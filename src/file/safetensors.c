@@ -23,31 +23,7 @@ struct safetensors_file {
   file_tensor *tensor;
   size_t count;
   const file_tensor **by_name;
-  void **copy; /* count; aligned copies of tensors that the file holds misaligned, else NULL */
 };
-
-typedef struct type_row {
-  const char *name;
-  unsigned bits;
-  tensor_type type;
-} type_row;
-
-static const type_row type_rows[] = {
-    {"F32", 32, TENSOR_F32},      {"F16", 16, TENSOR_F16},      {"BF16", 16, TENSOR_BF16},
-    {"F64", 64, TENSOR_OTHER},    {"C64", 64, TENSOR_OTHER},    {"I64", 64, TENSOR_OTHER},
-    {"U64", 64, TENSOR_OTHER},    {"I32", 32, TENSOR_OTHER},    {"U32", 32, TENSOR_OTHER},
-    {"I16", 16, TENSOR_OTHER},    {"U16", 16, TENSOR_OTHER},    {"I8", 8, TENSOR_OTHER},
-    {"U8", 8, TENSOR_OTHER},      {"BOOL", 8, TENSOR_OTHER},    {"F8_E4M3", 8, TENSOR_OTHER},
-    {"F8_E5M2", 8, TENSOR_OTHER}, {"F8_E8M0", 8, TENSOR_OTHER}, {"F6_E2M3", 6, TENSOR_OTHER},
-    {"F6_E3M2", 6, TENSOR_OTHER}, {"F4", 4, TENSOR_OTHER},
-};
-
-static const type_row *find_type(const char *name)
-{
-  for (size_t i = 0; name && i < sizeof type_rows / sizeof type_rows[0]; i++)
-    if (strcmp(type_rows[i].name, name) == 0) return &type_rows[i];
-  return NULL;
-}
 
 /* A size of the header: an integer that is not negative and fits. */
 static bool read_size(const json_node *node, size_t *size)
@@ -56,17 +32,6 @@ static bool read_size(const json_node *node, size_t *size)
   if (value < 0 || (uint64_t)value > PTRDIFF_MAX) return false;
   *size = (size_t)value;
   return true;
-}
-
-/* Bytes of a tensor; false where they do not fit a size or are no whole number (4-bit and 6-bit types). */
-static bool tensor_bytes(const file_tensor *t, unsigned bits, size_t *bytes)
-{
-  size_t product = bits;
-  for (int i = 0; i < t->dimensions; i++) product = size_mul(product, t->shape[i]);
-  for (int i = 0; i < t->dimensions; i++)
-    if (t->shape[i] == 0) product = 0; /* also where the other dimensions would overflow */
-  *bytes = product / 8;
-  return product != SIZE_MAX && product % 8 == 0;
 }
 
 static status read_shape(const char *path, const json_node *shape, file_tensor *t, alibi_error *error)
@@ -95,11 +60,9 @@ static status read_tensor(const char *path, const json_node *node, const unsigne
       return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': unknown key '%s'", path, t->name, key);
   }
   const char *type_name = node_text(node_get(node, "dtype"), NULL);
-  const type_row *row = find_type(type_name);
-  if (!row)
+  if (!tensor_type_find(type_name, &t->type) || !tensor_type_in_safetensors(t->type))
     return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected a known dtype, found %s", path, t->name,
                 type_name ? type_name : "none");
-  t->type = row->type;
   status result = read_shape(path, node_get(node, "shape"), t, error);
   if (result != ALIBI_OK) return result;
   size_t begin, end;
@@ -110,9 +73,9 @@ static status read_tensor(const char *path, const json_node *node, const unsigne
   if (end > data_size)
     return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected to end within %zu bytes of data, found %zu",
                 path, t->name, data_size, end);
-  if (!tensor_bytes(t, row->bits, &t->bytes) || t->bytes != end - begin)
+  if (!tensor_type_size(t->type, t->dimensions, t->shape, &t->bytes) || t->bytes != end - begin)
     return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': its %zu bytes do not fit its shape and type %s", path,
-                t->name, end - begin, row->name);
+                t->name, end - begin, type_name);
   t->data = data + begin;
   return ALIBI_OK;
 }
@@ -161,21 +124,6 @@ static status check_metadata(const char *path, const json_node *metadata, alibi_
   return ALIBI_OK;
 }
 
-/* Old writers did not pad the header, so an fp32 tensor can lie at an odd address, which C may not read. */
-static status align_tensors(const char *path, safetensors_file *file, alibi_error *error)
-{
-  for (size_t i = 0; i < file->count; i++) {
-    file_tensor *t = &file->tensor[i];
-    size_t unit = t->type == TENSOR_F32 ? 4 : t->type == TENSOR_OTHER ? 1 : 2;
-    if (t->bytes == 0 || (uintptr_t)t->data % unit == 0) continue;
-    status result = memory_new(&file->copy[i], t->bytes, 1, path, error);
-    if (result != ALIBI_OK) return result;
-    memcpy(file->copy[i], t->data, t->bytes);
-    t->data = file->copy[i];
-  }
-  return ALIBI_OK;
-}
-
 static status read_header_size(const char *path, const mapped_file *map, size_t *size, alibi_error *error)
 {
   if (map->size < PREFIX_BYTES)
@@ -207,7 +155,6 @@ static status read_file(const char *path, safetensors_file *file, alibi_error *e
   const unsigned char *data = file->map.data + PREFIX_BYTES + header_size;
   TRY(memory_new(&file->tensor, members, sizeof *file->tensor, path, error));
   TRY(memory_new(&file->by_name, members, sizeof *file->by_name, path, error));
-  TRY(memory_new(&file->copy, members, sizeof *file->copy, path, error));
   for (size_t i = 0; i < members; i++) {
     file_tensor *t = &file->tensor[file->count];
     const json_node *node = node_member(file->header, i, &t->name);
@@ -217,7 +164,6 @@ static status read_file(const char *path, safetensors_file *file, alibi_error *e
   }
   qsort(file->tensor, file->count, sizeof *file->tensor, compare_place);
   TRY(check_places(path, file, data, data_size, error));
-  TRY(align_tensors(path, file, error));
   for (size_t i = 0; i < file->count; i++) file->by_name[i] = &file->tensor[i];
   qsort(file->by_name, file->count, sizeof *file->by_name, compare_name);
 done:
@@ -238,8 +184,6 @@ status safetensors_open(const char *path, safetensors_file **file, alibi_error *
 void safetensors_close(safetensors_file *file)
 {
   if (!file) return;
-  for (size_t i = 0; file->copy && i < file->count; i++) memory_free(file->copy[i]);
-  memory_free(file->copy);
   memory_free(file->by_name);
   memory_free(file->tensor);
   node_free(file->header);
@@ -270,21 +214,26 @@ const char *safetensors_metadata(const safetensors_file *file, const char *key)
   return node_text(node_get(node_get(file->header, "__metadata__"), key), NULL);
 }
 
+/* ---- writing ---- */
+
 static status add_to_header(json_node *header, const char *path, const file_tensor *t, size_t begin, size_t *end,
                             alibi_error *error)
 {
   size_t bytes = 0;
   if (strcmp(t->name, "__metadata__") == 0 || node_get(header, t->name))
     return fail(error, ALIBI_INVALID, "%s: tensor '%s': expected a name of its own", path, t->name);
-  if (t->type != TENSOR_F32 || t->dimensions < 0 || t->dimensions > TENSOR_MAX_DIMENSIONS ||
-      !tensor_bytes(t, 32, &bytes) || bytes != t->bytes)
-    return fail(error, ALIBI_INVALID, "%s: tensor '%s': expected fp32 whose %zu bytes fit its shape", path,
-                t->name, t->bytes);
+  if (!tensor_type_in_safetensors(t->type))
+    return fail(error, ALIBI_INVALID, "%s: tensor '%s': expected a type that safetensors has, found %s", path,
+                t->name, tensor_type_name(t->type));
+  if (t->dimensions < 0 || t->dimensions > TENSOR_MAX_DIMENSIONS ||
+      !tensor_type_size(t->type, t->dimensions, t->shape, &bytes) || bytes != t->bytes)
+    return fail(error, ALIBI_INVALID, "%s: tensor '%s': its %zu bytes do not fit its shape and type %s", path,
+                t->name, t->bytes, tensor_type_name(t->type));
   *end = size_add(begin, bytes);
   if (*end > PTRDIFF_MAX)
     return fail(error, ALIBI_INVALID, "%s: tensor '%s': the file gets too large", path, t->name);
   json_node *entry = node_new_object(), *shape = node_new_array(), *offsets = node_new_array();
-  node_set_text(entry, "dtype", "F32");
+  node_set_text(entry, "dtype", tensor_type_name(t->type));
   for (int i = 0; i < t->dimensions; i++) node_append_integer(shape, (int64_t)t->shape[i]);
   node_append_integer(offsets, (int64_t)begin);
   node_append_integer(offsets, (int64_t)*end);
@@ -310,16 +259,34 @@ static void write_header(FILE *stream, const char *text)
   for (; length < size; length++) putc(' ', stream);
 }
 
-status safetensors_write(const char *path, const file_tensor *tensors, size_t count, const char *const *metadata,
-                         alibi_error *error)
+/* Wider numbers first, else as they came: every size is then a multiple of the next type's, and each tensor is
+ * aligned.  Types whose blocks are no power of two come last. */
+static size_t *order_of(const file_tensor *tensors, size_t count, const char *path, alibi_error *error)
+{
+  size_t *order = NULL, used = 0;
+  if (memory_new(&order, count, sizeof *order, path, error) != ALIBI_OK) return NULL;
+  for (size_t width = 8; width > 0; width /= 2)
+    for (size_t i = 0; i < count; i++) {
+      size_t bytes = tensor_type_bytes(tensors[i].type);
+      if (bytes == width && tensor_type_elements(tensors[i].type) == 1) order[used++] = i;
+    }
+  for (size_t i = 0; i < count; i++)
+    if (tensor_type_elements(tensors[i].type) != 1) order[used++] = i;
+  return order;
+}
+
+status safetensors_write_from(const char *path, const file_tensor *tensors, size_t count,
+                              const char *const *metadata, const tensor_source *source, alibi_error *error)
 {
   status result = ALIBI_OK;
   replace_file r = {0};
   char *text = NULL;
   size_t used = 0;
   json_node *header = node_new_object();
+  size_t *order = order_of(tensors, count, path, error);
+  if (!order) TRY(ALIBI_FAILED);
   if (metadata) node_set(header, "__metadata__", metadata_node(metadata));
-  for (size_t i = 0; i < count; i++) TRY(add_to_header(header, path, &tensors[i], used, &used, error));
+  for (size_t i = 0; i < count; i++) TRY(add_to_header(header, path, &tensors[order[i]], used, &used, error));
   text = node_to_text(header);
   if (!text) RAISE(error, ALIBI_FAILED, "%s: not enough memory to write it", path);
   if (strlen(text) > HEADER_MOST - MEMORY_ALIGNMENT)
@@ -327,12 +294,18 @@ status safetensors_write(const char *path, const file_tensor *tensors, size_t co
           strlen(text));
   TRY(replace_begin(path, &r, error));
   write_header(r.stream, text);
-  for (size_t i = 0; i < count; i++)
-    if (tensors[i].bytes > 0) fwrite(tensors[i].data, 1, tensors[i].bytes, r.stream);
+  for (size_t i = 0; i < count; i++) TRY(tensor_give(r.stream, path, tensors, order[i], source, error));
   TRY(replace_commit(&r, error));
 done:
   replace_abandon(&r);
+  memory_free(order);
   free(text);
   node_free(header);
   return result;
+}
+
+status safetensors_write(const char *path, const file_tensor *tensors, size_t count, const char *const *metadata,
+                         alibi_error *error)
+{
+  return safetensors_write_from(path, tensors, count, metadata, NULL, error);
 }

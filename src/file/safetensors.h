@@ -1,27 +1,14 @@
 /* file/safetensors.h - the safetensors format: 8-byte little-endian header size, JSON header, data.
- * Source: the format description of huggingface/safetensors.  Reading maps the file; every offset, shape,
- * product and alignment is checked against the file before use: overlaps, holes, duplicates, absurd sizes are
- * refused with the tensor's name.  An fp32, fp16 or bf16 tensor that an old writer left at an odd address is
- * handed out as an aligned copy. */
+ * Source: the format description of huggingface/safetensors.  Reading maps the file; every offset, shape and
+ * product is checked against the file before use: overlaps, holes, duplicates, absurd sizes are refused with the
+ * tensor's name.  Data is handed out where it lies, at any address: old writers did not pad the header. */
 #ifndef FILE_SAFETENSORS_H
 #define FILE_SAFETENSORS_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/error.h"
-
-enum { TENSOR_MAX_DIMENSIONS = 8 };
-typedef enum tensor_type { TENSOR_F32, TENSOR_F16, TENSOR_BF16, TENSOR_OTHER } tensor_type;
-
-typedef struct file_tensor {
-  const char *name; /* borrowed from the file object */
-  tensor_type type;
-  int dimensions;
-  size_t shape[TENSOR_MAX_DIMENSIONS];
-  const void *data; /* inside the mapping, or a copy; aligned to its type; lives as long as the file object */
-  size_t bytes;
-} file_tensor;
+#include "file/tensor.h"
 
 typedef struct safetensors_file safetensors_file;
 
@@ -34,9 +21,13 @@ const file_tensor *safetensors_find(const safetensors_file *file, const char *na
 /* Value of a __metadata__ key, NULL when absent. */
 const char *safetensors_metadata(const safetensors_file *file, const char *key);
 
-/* Writes fp32 tensors (type TENSOR_F32) atomically; the data begins at a multiple of 64 bytes.  metadata: pairs of
- * key and value, NULL-terminated; may be NULL. */
+/* Writes tensors of any type that safetensors has, atomically; the data begins at a multiple of 64 bytes, wider
+ * types before narrower ones, so that each tensor lies at a multiple of its number's size.  metadata: pairs of key
+ * and value, NULL-terminated; may be NULL. */
 status safetensors_write(const char *path, const file_tensor *tensors, size_t count, const char *const *metadata,
                          alibi_error *error);
+/* The same, with the data from `source` (the tensors' own is not read). */
+status safetensors_write_from(const char *path, const file_tensor *tensors, size_t count,
+                              const char *const *metadata, const tensor_source *source, alibi_error *error);
 
 #endif

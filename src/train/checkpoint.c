@@ -132,13 +132,13 @@ static status load_moments(alibi_trainer *t, const char *path, alibi_error *erro
     if (!found || found->type != TENSOR_F32 || found->bytes != bytes)
       RAISE(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected %zu numbers of type F32, found %s", path, name.text,
             parameter_elements(p), found ? "another size or type" : "no such tensor");
-    const float *values = found->data;
+    const char *values = found->data; /* at any address */
     for (size_t b = 0; b < t->shards.bucket_count; b++) {
       shard_span own = shards_own(&t->shards, b);
       shard_span part = shards_common(own, (shard_span){p->offset, parameter_elements(p)});
       if (part.count == 0) continue;
       memcpy(blocks[i / list->count] + shards_place(&t->shards, b) + (part.from - own.from),
-             values + (part.from - p->offset), part.count * sizeof(float));
+             values + (part.from - p->offset) * sizeof(float), part.count * sizeof(float));
     }
   }
 done:

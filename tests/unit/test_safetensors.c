@@ -72,7 +72,6 @@ static void written_is_read_back(void **unused)
     for (int d = 0; d < t->dimensions; d++) assert_int_equal(t->shape[d], tensors[i].shape[d]);
     assert_int_equal(t->bytes, tensors[i].bytes);
     if (t->bytes) assert_memory_equal(t->data, tensors[i].data, t->bytes);
-    assert_true((uintptr_t)t->data % 4 == 0);
   }
   assert_true((uintptr_t)safetensors_at(file, 0)->data % 64 == 0);
   assert_null(safetensors_at(file, 4));
@@ -109,7 +108,7 @@ static void foreign_headers_are_read(void **unused)
   safetensors_file *file;
   assert_int_equal(safetensors_open(make(header, 18), &file, &error), ALIBI_OK);
   static const char *const order[] = {"ids", "none", "half", "late", "four"};
-  static const tensor_type types[] = {TENSOR_OTHER, TENSOR_F32, TENSOR_F16, TENSOR_BF16, TENSOR_OTHER};
+  static const tensor_type types[] = {TENSOR_I64, TENSOR_F32, TENSOR_F16, TENSOR_BF16, TENSOR_F4};
   static const size_t bytes[] = {8, 0, 4, 4, 2};
   assert_int_equal(safetensors_count(file), 5);
   for (size_t i = 0, place = 0; i < 5; place += bytes[i++]) {
@@ -123,7 +122,7 @@ static void foreign_headers_are_read(void **unused)
   safetensors_close(file);
 }
 
-static void odd_addresses_are_copied(void **unused)
+static void odd_addresses_are_handed_out(void **unused)
 {
   (void)unused;
   char header[128] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
@@ -131,12 +130,11 @@ static void odd_addresses_are_copied(void **unused)
   for (int spaces = 0; spaces < 4; spaces++) {
     safetensors_file *file;
     assert_int_equal(safetensors_open(make(header, 12), &file, &error), ALIBI_OK);
-    const float *a = safetensors_find(file, "a")->data;
-    const uint16_t *b = safetensors_find(file, "b")->data;
-    static const unsigned char expected[] = {4, 5, 6, 7};
-    assert_memory_equal(&a[1], expected, 4);
-    assert_int_equal(b[1], 0x0B0A);
-    assert_true((uintptr_t)a % 4 == 0 && (uintptr_t)b % 2 == 0);
+    const unsigned char *a = safetensors_find(file, "a")->data, *b = safetensors_find(file, "b")->data;
+    static const unsigned char expected[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    assert_memory_equal(a, expected, 8);
+    assert_memory_equal(b, expected + 8, 4);
+    assert_ptr_equal(a + 8, b); /* the mapping itself */
     safetensors_close(file);
     strcat(header, " ");
   }
@@ -305,7 +303,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(written_is_read_back, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(no_tensors_are_a_file_too, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(foreign_headers_are_read, setup, scratch_teardown),
-      cmocka_unit_test_setup_teardown(odd_addresses_are_copied, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(odd_addresses_are_handed_out, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(disagreement_is_refused_by_name, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(absurd_header_sizes_are_refused, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(writing_refuses_what_could_not_be_read, setup, scratch_teardown),
