@@ -2,6 +2,7 @@
 #ifndef TEXT_TOKENIZER_H
 #define TEXT_TOKENIZER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,14 @@ typedef struct tokenizer_kind {
   status (*open)(const json_node *root, const char *path, void **state, alibi_error *error);
   void (*free)(void *state);
 } tokenizer_kind;
+
+/* A kind of file that holds a tokenizer: a row of its own registry, the first that recognises the file opens it.
+ * tokenizer.json is one of them (tokenizer_json), and the last. */
+typedef struct tokenizer_format {
+  const char *name; /* "tokenizer.json", "SentencePiece", "GGUF" */
+  bool (*recognise)(const unsigned char *data, size_t size);
+  status (*open)(const char *path, alibi_tokenizer **made, alibi_error *error);
+} tokenizer_format;
 
 struct alibi_tokenizer {
   const tokenizer_kind *kind;
