@@ -260,6 +260,11 @@ void node_append_integer(json_node *array, int64_t value)
   node_append(array, new_integer(value));
 }
 
+void node_append_boolean(json_node *array, bool value)
+{
+  node_append(array, new_boolean(value));
+}
+
 node_kind node_kind_of(const json_node *node)
 {
   return node ? node->kind : NODE_NULL;

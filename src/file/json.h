@@ -54,6 +54,7 @@ void node_append(json_node *array, json_node *child);
 void node_append_text(json_node *array, const char *text);
 void node_append_number(json_node *array, double value);
 void node_append_integer(json_node *array, int64_t value);
+void node_append_boolean(json_node *array, bool value);
 
 /* Atomic; 2-space indent, an array of numbers on one line. */
 status node_write_file(const json_node *root, const char *path, alibi_error *error);
