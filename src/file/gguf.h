@@ -5,7 +5,7 @@
  * keys or tensors twice, tensors that overlap or leave holes, arrays of arrays, types that ggml does not know,
  * version 1, big-endian files, and more than GGUF_METADATA_MOST bytes before the data.
  *
- * One gguf_file is one file; file/tensor_file.h gathers the parts of a split model. */
+ * One gguf_file is one file; tensor_file_open (file/tensor_file.h) takes a split model's files together. */
 #ifndef FILE_GGUF_H
 #define FILE_GGUF_H
 
@@ -108,16 +108,10 @@ int64_t gguf_integer_at(const gguf_key *array, size_t i); /* of integers, boolea
 enum { GGUF_LISTED_MOST = 1024 };
 status gguf_scalars(const gguf_file *file, json_node **object, alibi_error *error);
 
-/* Parts of a split model: NAME-00001-of-00003.gguf.  Where split.count is absent or 1: {0, 1, tensors of the
- * file}. */
-typedef struct gguf_split {
-  size_t number, count; /* number from 0 */
-  size_t tensors;       /* in all parts together */
-} gguf_split;
-
-status gguf_split_of(const gguf_file *file, gguf_split *split, alibi_error *error);
-/* Path of part `number` beside a part's path, for free(); ALIBI_BAD_INPUT where that is not named as above. */
-status gguf_split_path(const char *path, size_t number, size_t count, char **part, alibi_error *error);
+/* All files of the model of which `path` is one, in their order: itself, or the parts NAME-00001-of-00003.gguf and
+ * so on that lie beside it.  A part that is missing, or does not agree with the others, is named. */
+status gguf_open_parts(const char *path, gguf_file ***parts, size_t *count, alibi_error *error);
+void gguf_close_parts(gguf_file ***parts, size_t *count); /* leaves NULL and 0 */
 
 /* ---- writing ---- */
 

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/system.h"
+#include "file/gguf.h"
 #include "file/safetensors.h"
 
 typedef enum file_format { FORMAT_SAFETENSORS, FORMAT_GGUF, FORMAT_TORCH } file_format;
@@ -17,6 +18,7 @@ static const char *const format_names[] = {"safetensors", "gguf", "torch"};
 typedef struct part {
   char *path;
   safetensors_file *safetensors;
+  const gguf_file *gguf; /* one of the whole's list */
   size_t begin; /* index of its first tensor */
 } part;
 
@@ -24,6 +26,8 @@ struct tensor_file {
   file_format format;
   part *parts;
   size_t part_count;
+  gguf_file **gguf; /* the parts of that format, which are opened together */
+  size_t gguf_count;
   file_tensor *tensors;
   size_t count;
   const file_tensor **by_name;
@@ -37,7 +41,7 @@ static status part_open(part *p, const char *path, file_format format, alibi_err
   if (!p->path) return fail(error, ALIBI_FAILED, "%s: not enough memory to open it", path);
   switch (format) {
   case FORMAT_SAFETENSORS: return safetensors_open(path, &p->safetensors, error);
-  case FORMAT_GGUF: return fail(error, ALIBI_BAD_INPUT, "%s: GGUF files are not read yet", path);
+  case FORMAT_GGUF: break; /* by open_gguf */
   case FORMAT_TORCH: return fail(error, ALIBI_BAD_INPUT, "%s: PyTorch's files are not read yet", path);
   }
   return ALIBI_OK;
@@ -51,12 +55,12 @@ static void part_close(part *p)
 
 static size_t part_size(const part *p)
 {
-  return safetensors_count(p->safetensors);
+  return p->gguf ? gguf_count(p->gguf) : safetensors_count(p->safetensors);
 }
 
 static const file_tensor *part_at(const part *p, size_t index)
 {
-  return safetensors_at(p->safetensors, index);
+  return p->gguf ? gguf_at(p->gguf, index) : safetensors_at(p->safetensors, index);
 }
 
 /* ---- which format ---- */
@@ -118,10 +122,27 @@ done:
   return result;
 }
 
+/* The parts of a split model are found by what the file says. */
+static status open_gguf(tensor_file *file, const char *path, alibi_error *error)
+{
+  status result;
+  TRY(gguf_open_parts(path, &file->gguf, &file->gguf_count, error));
+  TRY(memory_new(&file->parts, file->gguf_count, sizeof *file->parts, path, error));
+  for (; file->part_count < file->gguf_count; file->part_count++) {
+    const gguf_file *gguf = file->gguf[file->part_count];
+    file->parts[file->part_count].gguf = gguf;
+    TRY(part_open(&file->parts[file->part_count], gguf_path(gguf), FORMAT_GGUF, error));
+  }
+  TRY(gather(file, error));
+done:
+  return result;
+}
+
 static status open_single(tensor_file *file, const char *path, alibi_error *error)
 {
   status result;
   TRY(find_format(path, &file->format, error));
+  if (file->format == FORMAT_GGUF) return open_gguf(file, path, error);
   TRY(memory_new(&file->parts, 1, sizeof *file->parts, path, error));
   file->part_count = 1;
   TRY(part_open(&file->parts[0], path, file->format, error));
@@ -162,6 +183,7 @@ void tensor_file_close(tensor_file *file)
   if (!file) return;
   for (size_t i = 0; i < file->part_count; i++) part_close(&file->parts[i]);
   memory_free(file->parts);
+  gguf_close_parts(&file->gguf, &file->gguf_count);
   memory_free(file->by_name);
   memory_free(file->tensors);
   memory_free(file);
@@ -212,6 +234,5 @@ const char *tensor_file_metadata(const tensor_file *file, const char *key)
 
 const gguf_file *tensor_file_gguf(const tensor_file *file)
 {
-  (void)file;
-  return NULL;
+  return file->gguf ? file->gguf[0] : NULL;
 }
