@@ -19,13 +19,35 @@ enum { ALIBI_NAME_SIZE = 64, ALIBI_POSITION_OPTIONS_SIZE = 2048, ALIBI_EXTENSION
 
 typedef enum alibi_norm { ALIBI_NORM_LAYER = 0, ALIBI_NORM_RMS } alibi_norm;
 
-/* SWIGLU (Shazeer 2020): silu(x W) * (x V), of 2 F rows of the input weight W the first F, V the others. */
+/* Those with gates (Shazeer 2020): f(x W) * (x V), of 2 F rows of the input weight W the first F, V the others; f: silu
+ * (SWIGLU), GELU in one of its forms (GEGLU, GEGLU_TANH), relu (REGLU). */
 typedef enum alibi_activation {
   ALIBI_GELU_ERF = 0,
   ALIBI_GELU_TANH,
   ALIBI_SILU,
-  ALIBI_SWIGLU
+  ALIBI_SWIGLU,
+  ALIBI_RELU,
+  ALIBI_GEGLU,
+  ALIBI_GEGLU_TANH,
+  ALIBI_REGLU
 } alibi_activation;
+
+/* Of a part (attention, feed-forward): x + part(norm(x)), or norm(x + part(x)). */
+typedef enum alibi_norm_place { ALIBI_NORM_PRE = 0, ALIBI_NORM_POST } alibi_norm_place;
+
+/* Parts one after the other, or both from a block's input x: x + attention(n1 x) + feed_forward(n1 x), or n2 x. */
+typedef enum alibi_parallel {
+  ALIBI_PARALLEL_NONE = 0,
+  ALIBI_PARALLEL_ONE_NORM,
+  ALIBI_PARALLEL_TWO_NORMS
+} alibi_parallel;
+
+/* Whether a linear layer has a bias: what the field `bias` says, or its own word. */
+typedef enum alibi_linear_bias { ALIBI_AS_BIAS = 0, ALIBI_BIAS_YES, ALIBI_BIAS_NO } alibi_linear_bias;
+
+/* qk_norm: RMSNorm of each head with a gain [D] that all share; or a norm of the model's kind over all channels of the
+ * queries, and of the keys. */
+typedef enum alibi_qk_norm_kind { ALIBI_QK_NORM_HEAD = 0, ALIBI_QK_NORM_FULL } alibi_qk_norm_kind;
 
 /* Scores of a query that sees n keys, itself among them: as they are; times ln n / ln train_length for n >
  * train_length; or times s ln n, s learned for each layer and head (scalable softmax). */
@@ -46,13 +68,13 @@ typedef struct alibi_model_config {
   int64_t head_size;    /* D; 0: width / heads */
   int64_t feed_forward; /* F; 0: 4 * width, with SWIGLU 8/3 * width rounded up to a multiple of 64 */
   int64_t train_length; /* tokens per training sequence: the length that extrapolation is measured from */
-  int norm;             /* alibi_norm, before attention, before the feed-forward part and at the end */
+  int norm;             /* alibi_norm, of attention, of the feed-forward part and at the end */
   bool norm_bias;       /* LayerNorm with a shift */
   double norm_epsilon;
   int activation;                 /* alibi_activation */
   bool bias;                      /* linear layers with biases */
   bool tied;                      /* output weight is the embedding */
-  bool qk_norm;                   /* RMSNorm of every query and key head, with a learned gain */
+  bool qk_norm;                   /* norm of queries and keys, see qk_norm_kind */
   double initial_deviation;       /* of weights before training */
   double embedding_deviation;     /* of the embedding; 0: 1 / sqrt(width) */
   char position[ALIBI_NAME_SIZE]; /* position method: "alibi", "rope", ... (`alibi positions`) */
@@ -69,6 +91,23 @@ typedef struct alibi_model_config {
     unsigned char bytes[ALIBI_EXTENSION_OPTIONS_SIZE];
     double align;
   } extension_options; /* its settings; set both together by name */
+  int norm_place;              /* alibi_norm_place */
+  int parallel;                /* alibi_parallel */
+  int qk_norm_kind;            /* alibi_qk_norm_kind */
+  int qkv_bias;                /* alibi_linear_bias: of queries, keys and values, */
+  int attention_output_bias;   /* of what attention gives, */
+  int input_bias, output_bias; /* of the feed-forward part */
+  bool final_norm;             /* a norm after the last block */
+  bool embedding_norm;         /* a norm of the embedding */
+  bool embedding_shift;        /* a vector [C] added to every embedding, before its norm */
+  bool causal;                 /* a token sees those before it; else all of its sequence */
+  double clip_qkv;             /* queries, keys and values are cut to -c .. c; 0: not */
+  double embedding_scale;      /* the embedding of a token is multiplied by it */
+  double score_scale;          /* scores are q.k times it; 0: 1 / sqrt(D) */
+  double score_cap;            /* c: c tanh(score / c), before a bias is added; 0: not */
+  double logit_scale;          /* logits are multiplied by it, */
+  double logit_cap;            /* and then c: c tanh(logit / c); 0: not */
+  double residual_scale;       /* what a part adds to the residual stream is multiplied by it */
 } alibi_model_config;
 
 ALIBI_API void alibi_model_config_init(alibi_model_config *config);

@@ -140,6 +140,7 @@ status engine_run(alibi_model *model, const uint32_t *tokens, const plan *p, con
   status result = ALIBI_OK;
   *seconds = 0;
   assert(options->length >= p->positions);
+  TRY(model_check_causal(model, "an evaluation", error));
   if (options->first_window >= p->count) return ALIBI_OK;
   assert(p->windows[options->first_window].position == 0);
   if (p->count > 1 && !model->packed) { /* before the pass is made, which then needs no memory for that */

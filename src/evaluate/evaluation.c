@@ -56,6 +56,7 @@ status alibi_evaluation_new(alibi_model *model, const uint32_t *tokens, size_t c
 {
   status result;
   *evaluation = NULL;
+  TRY(model_check_causal(model, "an evaluation", error));
   TRY(check_tokens(model, tokens, count, error));
   TRY(memory_new(evaluation, 1, sizeof **evaluation, "an evaluation", error));
   alibi_evaluation *e = *evaluation;
@@ -292,7 +293,7 @@ static status identify(const alibi_evaluation *e, uint64_t *what, alibi_error *e
   fingerprint_add(f, model->context->kernel->name, strlen(model->context->kernel->name) + 1);
   fingerprint_add(f, &model->context->tolerance, sizeof model->context->tolerance);
   fingerprint_add(f, config, strlen(config) + 1);
-  fingerprint_add(f, model->values, model->list.floats * sizeof *model->values);
+  model_add_to_fingerprint(model, f);
   fingerprint_add(f, e->tokens, e->count * sizeof *e->tokens);
   for (size_t i = 0; i < e->part_count; i++) {
     const evaluation_part *part = &e->parts[i];

@@ -58,7 +58,8 @@ static size_t weights_of_row(const op_attention *a, size_t h, size_t i, double *
   bias_of_row(a, h, i, count, weights);
   for (size_t t = 0; t < count; t++) {
     double factor = a->factors ? (double)a->factors[(h + 1) * a->table_length - 1 - t] : 1;
-    double score = factor * (double)a->scale * product(q, k - t * a->k.row_stride, a->head_size);
+    double plain = (double)a->scale * product(q, k - t * a->k.row_stride, a->head_size), cap = (double)a->cap;
+    double score = factor * (cap > 0 ? cap * tanh(plain / cap) : plain);
     weights[t] = exp(score + weights[t] - log_sum);
     if (t == 0) own = score;
     if (score - own > *rise) *rise = score - own;
@@ -393,6 +394,8 @@ done:
 static status check(const alibi_model *model, const uint32_t *tokens, size_t count, const horizon_options *o,
                     alibi_error *error)
 {
+  status result = model_check_causal(model, "a horizon", error);
+  if (result != ALIBI_OK) return result;
   if (o->length < 2) return fail(error, ALIBI_INVALID, "length: expected at least 2 tokens, found %zu", o->length);
   if (!(o->threshold > 0) || !(o->threshold < 1))
     return fail(error, ALIBI_INVALID, "threshold: expected a number above 0 and below 1, found %g", o->threshold);

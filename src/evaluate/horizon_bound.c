@@ -166,11 +166,15 @@ status horizon_any_gap(const model_pass *p, size_t layer, size_t head, double *g
   walk_shape s = walk_shape_of(p);
   const block_parameters *w = &p->model->parameters.blocks[layer];
   status result = ALIBI_OK;
+  double cap = p->model->config.score_cap;
   *gap = NAN;
   if (p->position.plan.rotary) return ALIBI_OK;
-  if (w->query_norm_gain) *gap = normed_gap(w, s.head_size);
+  if (w->query_norm_gain && !s.full_norm) *gap = normed_gap(w, s.head_size);
+  else if (w->query_norm_gain || s.post || model_is_placed(p->model)) return ALIBI_OK;
+  else if (s.clip > 0) *gap = 2 * (double)s.head_size * (double)s.clip * (double)s.clip;
   else TRY(projected_gap(p, &s, layer, head, gap, error));
   *gap *= largest_scale(&p->position.plan, &s, layer, head) * (double)walk_scale(&s);
+  if (cap > 0 && *gap > 2 * cap) *gap = 2 * cap;
 done:
   return result;
 }

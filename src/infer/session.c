@@ -187,6 +187,7 @@ status alibi_session_new(alibi_model *model, const alibi_session_options *option
   *session = NULL;
   alibi_session_options_init(&own);
   if (options) TRY(settings_take(options, &own, sizeof own, "alibi_session_options", error));
+  TRY(model_check_causal(model, "a session", error));
   options = &own;
   if (options->capacity < 0)
     RAISE(error, ALIBI_INVALID, "session: expected a capacity of at least 0, found %lld",
@@ -338,14 +339,13 @@ static status run_group(struct session_engine *e, size_t count, const alibi_sess
     *failed = e->group[e->pass->failed_segment];
     return result;
   }
-  alibi_model *model = e->pass->model;
-  matrix head = model_output_weight(model);
+  const alibi_model *model = e->pass->model;
+  size_t vocabulary = (size_t)model->config.vocabulary, width = (size_t)model->config.width;
   for (size_t start = 0; start < count; start += HEAD_ROWS) {
     size_t n = count - start < HEAD_ROWS ? count - start : HEAD_ROWS;
-    op_linear_forward(model->context, &e->pass->work, n, e->pass->hidden + start * head.columns, head.columns,
-                      &head, NULL, NULL, e->pass->logits, head.rows);
+    model_head(model, &e->pass->work, n, e->pass->hidden + start * width, e->pass->logits);
     for (size_t i = 0; i < n; i++)
-      memcpy(e->group[start + i]->fresh, e->pass->logits + i * head.rows, head.rows * sizeof *e->pass->logits);
+      memcpy(e->group[start + i]->fresh, e->pass->logits + i * vocabulary, vocabulary * sizeof *e->pass->logits);
   }
   return ALIBI_OK;
 }

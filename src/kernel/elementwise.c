@@ -212,6 +212,16 @@ INLINE vf silu_slope(vf x)
   return vf_fma(gate.large * gate.small, x, vf_select(x > 0.0f, gate.large, gate.small));
 }
 
+INLINE vf relu(vf x)
+{
+  return vf_select(x < 0.0f, (vf){0}, x); /* what is no number stays none */
+}
+
+INLINE vf relu_slope(vf x)
+{
+  return vf_select(x > 0.0f, vf_splat(1), (vf){0});
+}
+
 #define FORWARD(function)                                                                                         \
   for (size_t i = 0; i < n; i += LANES) vf_store_part(y + i, function(vf_load_part(x + i, part(n, i))), part(n, i))
 
@@ -220,6 +230,7 @@ void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, 
   switch (kind) {
   case ACTIVATION_GELU_ERF: FORWARD(gelu_erf); break;
   case ACTIVATION_GELU_TANH: FORWARD(gelu_tanh); break;
+  case ACTIVATION_RELU: FORWARD(relu); break;
   default: FORWARD(silu); break;
   }
 }
@@ -238,28 +249,45 @@ void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x,
   switch (kind) {
   case ACTIVATION_GELU_ERF: BACKWARD(gelu_erf) break;
   case ACTIVATION_GELU_TANH: BACKWARD(gelu_tanh) break;
+  case ACTIVATION_RELU: BACKWARD(relu) break;
   default: BACKWARD(silu) break;
   }
 }
 
-void KERNEL(activation_gate)(size_t n, const float *gate, const float *value, float *y)
+#define GATE(function)                                                                                            \
+  for (size_t i = 0; i < n; i += LANES) {                                                                         \
+    size_t w = part(n, i);                                                                                        \
+    vf_store_part(y + i, function(vf_load_part(gate + i, w)) * vf_load_part(value + i, w), w);                    \
+  }
+
+void KERNEL(activation_gate)(activation_kind kind, size_t n, const float *gate, const float *value, float *y)
 {
-  for (size_t i = 0; i < n; i += LANES) {
-    size_t w = part(n, i);
-    vf_store_part(y + i, silu(vf_load_part(gate + i, w)) * vf_load_part(value + i, w), w);
+  switch (kind) {
+  case ACTIVATION_GEGLU: GATE(gelu_erf) break;
+  case ACTIVATION_GEGLU_TANH: GATE(gelu_tanh) break;
+  case ACTIVATION_REGLU: GATE(relu) break;
+  default: GATE(silu) break;
   }
 }
 
-void KERNEL(activation_gate_backward)(size_t n, const float *gate, const float *value, const float *dy,
-                                      float *dgate, float *dvalue, float *y)
+#define GATE_BACKWARD(function)                                                                                   \
+  for (size_t i = 0; i < n; i += LANES) {                                                                         \
+    size_t w = part(n, i);                                                                                        \
+    vf g = vf_load_part(gate + i, w), v = vf_load_part(value + i, w), d = vf_load_part(dy + i, w),                \
+       through = function(g);                                                                                     \
+    vf_store_part(dgate + i, d * v * function##_slope(g), w);                                                     \
+    vf_store_part(dvalue + i, d * through, w);                                                                    \
+    if (y) vf_store_part(y + i, through * v, w);                                                                  \
+  }
+
+void KERNEL(activation_gate_backward)(activation_kind kind, size_t n, const float *gate, const float *value,
+                                      const float *dy, float *dgate, float *dvalue, float *y)
 {
-  for (size_t i = 0; i < n; i += LANES) {
-    size_t w = part(n, i);
-    vf g = vf_load_part(gate + i, w), v = vf_load_part(value + i, w), d = vf_load_part(dy + i, w),
-       through = silu(g);
-    vf_store_part(dgate + i, d * v * silu_slope(g), w);
-    vf_store_part(dvalue + i, d * through, w);
-    if (y) vf_store_part(y + i, through * v, w);
+  switch (kind) {
+  case ACTIVATION_GEGLU: GATE_BACKWARD(gelu_erf) break;
+  case ACTIVATION_GEGLU_TANH: GATE_BACKWARD(gelu_tanh) break;
+  case ACTIVATION_REGLU: GATE_BACKWARD(relu) break;
+  default: GATE_BACKWARD(silu) break;
   }
 }
 

@@ -123,9 +123,25 @@ typedef struct norm_shape {
 typedef enum activation_kind {
   ACTIVATION_GELU_ERF,
   ACTIVATION_GELU_TANH,
-  ACTIVATION_SILU,  /* x sigmoid(x) */
-  ACTIVATION_SWIGLU /* silu(gate) * value (Shazeer 2020): activation_gate, activation_gate_backward */
+  ACTIVATION_SILU,   /* x sigmoid(x) */
+  ACTIVATION_SWIGLU, /* silu(gate) * value (Shazeer 2020): activation_gate, activation_gate_backward */
+  ACTIVATION_RELU,
+  ACTIVATION_GEGLU,      /* gelu, in the form with erf, for silu */
+  ACTIVATION_GEGLU_TANH, /* in the form with tanh */
+  ACTIVATION_REGLU       /* relu */
 } activation_kind;
+
+/* What is done to the gate; of a kind without gates, the kind itself. */
+static inline activation_kind activation_of_gate(activation_kind kind)
+{
+  switch (kind) {
+  case ACTIVATION_SWIGLU: return ACTIVATION_SILU;
+  case ACTIVATION_GEGLU: return ACTIVATION_GELU_ERF;
+  case ACTIVATION_GEGLU_TANH: return ACTIVATION_GELU_TANH;
+  case ACTIVATION_REGLU: return ACTIVATION_RELU;
+  default: return kind;
+  }
+}
 
 /* Which channels of a row are dropped: a function of the key and the channel, the same in every table. */
 typedef struct dropout_row {
@@ -204,16 +220,16 @@ typedef struct kernel_table {
   void (*norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
                              const float *rstd, const float *dy, float *dgain, float *dshift);
 
-  /* Not of SWIGLU.  To 4 units in the last place of y, 8 where x < -1 (tanh form: of |x| / 16 at least); slopes to
+  /* Of kinds without gates.  To 4 units in the last place of y, 8 where x < -1 (tanh form: of |x| / 16 at least); slopes to
    * 8 of their terms. */
   void (*activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
   /* y: what forward gave, to the bit; NULL: not wanted.  dx may be x or dy, and y the other one. */
   void (*activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, /* dx = */
                               float *dx, float *y);
-  /* The same of SWIGLU; dgate may be gate, dvalue value, y dy. */
-  void (*activation_gate)(size_t n, const float *gate, const float *value, float *y);
-  void (*activation_gate_backward)(size_t n, const float *gate, const float *value, const float *dy, float *dgate,
-                                   float *dvalue, float *y);
+  /* The same of kinds with gates; dgate may be gate, dvalue value, y dy. */
+  void (*activation_gate)(activation_kind kind, size_t n, const float *gate, const float *value, float *y);
+  void (*activation_gate_backward)(activation_kind kind, size_t n, const float *gate, const float *value,
+                                   const float *dy, float *dgate, float *dvalue, float *y);
 
   /* exp to 4 units in the last place (of 2^-126 at least); above 88.73 infinity, below -103.98 a true 0. */
   void (*exp)(size_t n, const float *x, float *y);

@@ -95,6 +95,10 @@ static double sigmoid(double x)
 static double activation(activation_kind kind, double v, double *slope)
 {
   double gate, steep;
+  if (kind == ACTIVATION_RELU) {
+    *slope = v > 0;
+    return v < 0 ? 0 : v;
+  }
   if (kind == ACTIVATION_GELU_ERF) {
     gate = 0.5 * erfc(-v * M_SQRT1_2);
     *slope = gate + v * exp(-0.5 * v * v) * 0.39894228040143267794;
@@ -127,17 +131,17 @@ void activation_backward_reference(activation_kind kind, size_t n, const float *
   }
 }
 
-void activation_gate_reference(size_t n, const float *gate, const float *value, float *y)
+void activation_gate_reference(activation_kind kind, size_t n, const float *gate, const float *value, float *y)
 {
   double slope;
-  for (size_t i = 0; i < n; i++) y[i] = (float)(activation(ACTIVATION_SILU, gate[i], &slope) * value[i]);
+  for (size_t i = 0; i < n; i++) y[i] = (float)(activation(activation_of_gate(kind), gate[i], &slope) * value[i]);
 }
 
-void activation_gate_backward_reference(size_t n, const float *gate, const float *value, const float *dy,
-                                        float *dgate, float *dvalue, float *y)
+void activation_gate_backward_reference(activation_kind kind, size_t n, const float *gate, const float *value,
+                                        const float *dy, float *dgate, float *dvalue, float *y)
 {
   for (size_t i = 0; i < n; i++) {
-    double slope, through = activation(ACTIVATION_SILU, gate[i], &slope), d = dy[i], v = value[i];
+    double slope, through = activation(activation_of_gate(kind), gate[i], &slope), d = dy[i], v = value[i];
     dgate[i] = (float)(d * v * slope);
     dvalue[i] = (float)(d * through);
     if (y) y[i] = (float)(through * v);

@@ -41,9 +41,9 @@ void KERNEL(norm_backward_gain)(const norm_shape *s, size_t from, size_t to, con
 void KERNEL(activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
 void KERNEL(activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, float *dx,
                                  float *y);
-void KERNEL(activation_gate)(size_t n, const float *gate, const float *value, float *y);
-void KERNEL(activation_gate_backward)(size_t n, const float *gate, const float *value, const float *dy,
-                                      float *dgate, float *dvalue, float *y);
+void KERNEL(activation_gate)(activation_kind kind, size_t n, const float *gate, const float *value, float *y);
+void KERNEL(activation_gate_backward)(activation_kind kind, size_t n, const float *gate, const float *value,
+                                      const float *dy, float *dgate, float *dvalue, float *y);
 void KERNEL(exp)(size_t n, const float *x, float *y);
 void KERNEL(add)(size_t n, const float *x, float *y);
 void KERNEL(add_scaled)(size_t n, float scale, const float *x, float *y);

@@ -5,6 +5,7 @@
 
 #include "model/model.h"
 #include "model/walk.h"
+#include "op/pointwise.h"
 #include "position/score_scaling.h"
 
 static bool none_has_a_target(const uint32_t *targets, size_t count)
@@ -12,6 +13,22 @@ static bool none_has_a_target(const uint32_t *targets, size_t count)
   for (size_t i = 0; i < count; i++)
     if (targets[i] != OP_NO_TARGET) return false;
   return true;
+}
+
+/* From logits [n, V] as the output weight gave them to their losses and gradients, in place. */
+static void logits_backward(model_pass *p, size_t n, const uint32_t *targets, float *losses)
+{
+  alibi_context *context = p->model->context;
+  const alibi_model_config *c = &p->model->config;
+  size_t vocabulary = (size_t)c->vocabulary, count = n * vocabulary;
+  float scale = (float)c->logit_scale, cap = (float)c->logit_cap;
+  if (scale != 1) op_scale(context, count, scale, p->logits);
+  if (cap > 0) {
+    op_bend(context, count, cap, p->logits);
+    op_copy(context, count, p->logits, p->bent);
+  }
+  op_cross_entropy(context, n, vocabulary, p->logits, targets, scale, p->z_loss, losses, p->logits);
+  if (cap > 0) op_bend_backward(context, count, cap, p->bent, p->logits);
 }
 
 /* Loss and gradient through the output weight, a chunk of rows at a time, so that no [R, V] matrix is stored.
@@ -30,7 +47,7 @@ static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *
       continue;
     }
     op_linear_forward(context, &p->work, n, hidden, s->width, &head, NULL, NULL, p->logits, head.rows);
-    op_cross_entropy(context, n, head.rows, p->logits, targets + r0, 1, p->z_loss, p->losses + r0, p->logits);
+    logits_backward(p, n, targets + r0, p->losses + r0);
     op_linear_backward(context, &p->work, n, hidden, s->width, &head, p->logits, head.rows, NULL, 0,
                        grads->output_weight, NULL);
     op_linear_backward(context, &p->work, n, NULL, 0, &head, p->logits, head.rows, hidden, s->width, NULL, NULL);
@@ -42,9 +59,48 @@ static double head_backward(model_pass *p, const walk_shape *s, const uint32_t *
 /* The gradient of what a part added to the residual stream. */
 static const float *gradient_of_added(model_pass *p, const walk_shape *s, size_t layer, dropout_place place)
 {
-  if (!walk_drops(p)) return p->dx;
-  walk_drop(p, s, layer, place, 0, s->rows, p->dx, p->hidden, false); /* done with since the final norm */
+  alibi_context *context = p->model->context;
+  size_t count = s->rows * s->width;
+  if (!walk_drops(p) && s->residual == 1) return p->dx;
+  if (walk_drops(p)) walk_drop(p, s, layer, place, 0, s->rows, p->dx, p->hidden, false);
+  else op_copy(context, count, p->dx, p->hidden); /* hidden is done with since the final norm */
+  if (s->residual != 1) op_scale(context, count, s->residual, p->hidden);
   return p->hidden;
+}
+
+/* What the feed-forward part took, again into p->normed. */
+static void norm_between_again(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b)
+{
+  const block_parameters *w = &p->model->parameters.blocks[layer];
+  bool first = s->post || s->one_norm;
+  op_norm_again(p->model->context, s->rows, s->width, s->parallel ? b->x : b->middle,
+                first ? w->attention_norm_gain : w->feed_forward_norm_gain,
+                first ? w->attention_norm_shift : w->feed_forward_norm_shift, first ? b->mean1 : b->mean2,
+                first ? b->rstd1 : b->rstd2, p->normed);
+}
+
+/* From the gradient of what the feed-forward part took, in p->normed, to those of the residual stream and of its norm.
+ * Parallel parts have one input and one output: what attention's part asks for is still in dx. */
+static void norm_between_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
+                                  block_parameters *g)
+{
+  alibi_context *context = p->model->context;
+  const block_parameters *w = &p->model->parameters.blocks[layer];
+  if (s->one_norm) {
+    op_copy(context, s->rows * s->width, p->normed, p->dbeside);
+    return;
+  }
+  if (s->post) {
+    op_add(context, s->rows * s->width, p->normed, p->dx);
+    op_norm_backward(context, s->norm, s->rows, 1, s->width, b->middle, s->width, w->attention_norm_gain, b->mean1,
+                     b->rstd1, p->dx, s->width, p->dx, s->width, false, g->attention_norm_gain,
+                     g->attention_norm_shift);
+    return;
+  }
+  op_norm_backward(context, s->norm, s->rows, 1, s->width, s->parallel ? b->x : b->middle, s->width,
+                   w->feed_forward_norm_gain, b->mean2, b->rstd2, p->normed, s->width,
+                   s->parallel ? p->dbeside : p->dx, s->width, !s->parallel, g->feed_forward_norm_gain,
+                   g->feed_forward_norm_shift);
 }
 
 static void feed_forward_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
@@ -53,21 +109,22 @@ static void feed_forward_backward(model_pass *p, const walk_shape *s, size_t lay
   alibi_context *context = p->model->context;
   const block_parameters *w = &p->model->parameters.blocks[layer];
   block_weights weights = model_block_weights(p->model, layer);
+  if (s->post)
+    op_norm_backward(context, s->norm, s->rows, 1, s->width, b->summed, s->width, w->feed_forward_norm_gain,
+                     b->mean2, b->rstd2, p->dx, s->width, p->dx, s->width, false, g->feed_forward_norm_gain,
+                     g->feed_forward_norm_shift);
   const float *dadded = gradient_of_added(p, s, layer, DROP_FEED_FORWARD);
   op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.output, dadded, s->width, p->wide, s->forward,
                      NULL, NULL);
   op_activation_backward(context, s->activation, s->rows, s->forward, b->inner, p->wide);
   op_linear_backward(context, &p->work, s->rows, p->wide, s->forward, &weights.output, dadded, s->width, NULL, 0,
                      g->feed_forward_output_weight, g->feed_forward_output_bias);
-  op_norm_again(context, s->rows, s->width, b->middle, w->feed_forward_norm_gain, w->feed_forward_norm_shift,
-                b->mean2, b->rstd2, p->normed);
+  norm_between_again(p, s, layer, b);
   op_linear_backward(context, &p->work, s->rows, p->normed, s->width, &weights.input, b->inner, s->inner, NULL, 0,
                      g->input_weight, g->input_bias);
   op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.input, b->inner, s->inner, p->normed, s->width,
                      NULL, NULL);
-  op_norm_backward(context, s->norm, s->rows, 1, s->width, b->middle, s->width, w->feed_forward_norm_gain,
-                   b->mean2, b->rstd2, p->normed, s->width, p->dx, s->width, true, g->feed_forward_norm_gain,
-                   g->feed_forward_norm_shift);
+  norm_between_backward(p, s, layer, b, g);
 }
 
 /* Through QK-norm: from the gradient of the normed queries and keys to that of the projected ones, in place. */
@@ -76,13 +133,24 @@ static void qk_norm_backward(model_pass *p, const walk_shape *s, size_t layer, c
 {
   alibi_context *context = p->model->context;
   const block_parameters *w = &p->model->parameters.blocks[layer];
-  size_t d = s->head_size, raw = (s->heads + s->kv_heads) * d;
-  op_norm_backward(context, s->qk_norm, s->rows, s->heads, d, b->raw, raw, w->query_norm_gain, b->raw_mean,
-                   b->raw_rstd, p->dqkv, s->qkv, p->dqkv, s->qkv, false, g->query_norm_gain, NULL);
+  size_t raw = (s->heads + s->kv_heads) * s->head_size;
+  size_t of_queries = s->full_norm ? 1 : s->heads, of_keys = s->full_norm ? 1 : s->kv_heads;
+  op_norm_backward(context, s->qk_norm, s->rows, of_queries, s->attended / of_queries, b->raw, raw,
+                   w->query_norm_gain, b->raw_mean, b->raw_rstd, p->dqkv, s->qkv, p->dqkv, s->qkv, false,
+                   g->query_norm_gain, g->query_norm_shift);
   float *dkeys = p->dqkv + s->attended;
-  op_norm_backward(context, s->qk_norm, s->rows, s->kv_heads, d, b->raw + s->attended, raw, w->key_norm_gain,
-                   b->raw_mean + s->rows * s->heads, b->raw_rstd + s->rows * s->heads, dkeys, s->qkv, dkeys,
-                   s->qkv, false, g->key_norm_gain, NULL);
+  op_norm_backward(context, s->qk_norm, s->rows, of_keys, (raw - s->attended) / of_keys, b->raw + s->attended, raw,
+                   w->key_norm_gain, b->raw_mean + s->rows * s->heads, b->raw_rstd + s->rows * s->heads, dkeys,
+                   s->qkv, dkeys, s->qkv, false, g->key_norm_gain, g->key_norm_shift);
+}
+
+/* Queries and keys as they were clipped are kept; values nothing has changed since. */
+static void clip_backward(model_pass *p, const walk_shape *s, const block_activations *b)
+{
+  size_t kept = (s->heads + s->kv_heads) * s->head_size;
+  op_clip_backward(p->model->context, s->rows, kept, s->clip, b->raw, kept, p->dqkv, s->qkv);
+  op_clip_backward(p->model->context, s->rows, s->qkv - kept, s->clip, b->qkv + kept, s->qkv, p->dqkv + kept,
+                   s->qkv);
 }
 
 /* From the gradients of offsets to those of the gates' weights; returns what they add to that of normed. */
@@ -146,42 +214,74 @@ static status attention_backward(model_pass *p, const walk_shape *s, size_t laye
     op_rotate(context, s->rows, s->kv_heads, s->head_size, &keys, p->positions, true, p->dqkv + s->attended,
               s->qkv);
   }
-  if (b->raw) qk_norm_backward(p, s, layer, b, g);
-  op_norm_again(context, s->rows, s->width, b->x, w->attention_norm_gain, w->attention_norm_shift, b->mean1,
-                b->rstd1, p->normed);
+  if (w->query_norm_gain) qk_norm_backward(p, s, layer, b, g);
+  if (s->clip > 0) clip_backward(p, s, b);
+  if (!s->post)
+    op_norm_again(context, s->rows, s->width, b->x, w->attention_norm_gain, w->attention_norm_shift, b->mean1,
+                  b->rstd1, p->normed);
   const float *of_gates = b->gates ? gates_backward(p, s, layer, b, grads) : NULL;
-  op_linear_backward(context, &p->work, s->rows, p->normed, s->width, &weights.qkv, p->dqkv, s->qkv, NULL, 0,
-                     g->qkv_weight, g->qkv_bias);
+  op_linear_backward(context, &p->work, s->rows, s->post ? b->x : p->normed, s->width, &weights.qkv, p->dqkv,
+                     s->qkv, NULL, 0, g->qkv_weight, g->qkv_bias);
   op_linear_backward(context, &p->work, s->rows, NULL, 0, &weights.qkv, p->dqkv, s->qkv, p->normed, s->width, NULL,
                      NULL);
   if (of_gates) op_add(context, s->rows * s->width, of_gates, p->normed);
-  op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain, b->mean1,
-                   b->rstd1, p->normed, s->width, p->dx, s->width, true, g->attention_norm_gain,
-                   g->attention_norm_shift);
+  if (s->one_norm) op_add(context, s->rows * s->width, p->dbeside, p->normed);
+  if (s->post)
+    op_add(context, s->rows * s->width, p->normed, p->dx);
+  else
+    op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain, b->mean1,
+                     b->rstd1, p->normed, s->width, p->dx, s->width, true, g->attention_norm_gain,
+                     g->attention_norm_shift);
+  if (s->parallel && !s->one_norm) op_add(context, s->rows * s->width, p->dbeside, p->dx);
   return ALIBI_OK;
 }
 
 /* With in_gradients: floats from .. to - 1 of the gradients, where activations lay, are now to be added to. */
 static void begin_gradients(const model_pass *p, const model_parameters *grads, size_t from, size_t to)
 {
-  if (p->shape.in_gradients) memset(grads->embedding + from, 0, (to - from) * sizeof *grads->embedding);
+  if (p->shape.in_gradients) memset(grads->block + from, 0, (to - from) * sizeof *grads->block);
 }
 
-/* Gradients from `first` to `end` are final; returns where they begin, the next ones' end. */
-static size_t tell(const backward_hooks *hooks, const model_parameters *grads, const float *first, size_t end)
+/* Gradients from `from` to `end` are final; returns where they begin, the next ones' end. */
+static size_t tell(const backward_hooks *hooks, size_t from, size_t end)
 {
-  size_t from = (size_t)(first - grads->embedding);
   if (hooks && end > from) hooks->ready(hooks->user, from, end - from);
   return from;
 }
 
-double model_backward(model_pass *p, const uint32_t *targets, model_parameters *grads, const backward_hooks *hooks)
+static void final_norm_backward(model_pass *p, const walk_shape *s, model_parameters *grads)
 {
   alibi_context *context = p->model->context;
+  const model_parameters *w = &p->model->parameters;
+  if (w->final_norm_gain)
+    op_norm_backward(context, s->norm, s->rows, 1, s->width, p->residual, s->width, w->final_norm_gain,
+                     p->final_mean, p->final_rstd, p->hidden, s->width, p->dx, s->width, false,
+                     grads->final_norm_gain, grads->final_norm_shift);
+  else
+    op_copy(context, s->rows * s->width, p->hidden, p->dx);
+}
+
+static void embed_backward(model_pass *p, const walk_shape *s, model_parameters *grads)
+{
+  alibi_context *context = p->model->context;
+  float scale = p->position.plan.embedding_scale * (float)p->model->config.embedding_scale;
+  if (walk_drops(p)) walk_drop(p, s, 0, DROP_EMBEDDING, 0, s->rows, p->dx, p->dx, false);
+  if (p->embedded)
+    op_norm_backward(context, s->norm, s->rows, 1, s->width, p->embedded, s->width,
+                     p->model->parameters.embedding_norm_gain, p->embedded_mean, p->embedded_rstd, p->dx, s->width,
+                     p->dx, s->width, false, grads->embedding_norm_gain, grads->embedding_norm_shift);
+  if (grads->embedding_shift) op_shift_rows_backward(context, s->rows, s->width, p->dx, grads->embedding_shift);
+  op_embedding_backward(context, s->rows, s->width, p->tokens, p->positions, scale, p->dx, grads->embedding,
+                        p->position_grad.embedding);
+}
+
+double model_backward(model_pass *p, const uint32_t *targets, model_parameters *grads, const backward_hooks *hooks)
+{
   const position_plan *plan = &p->position.plan;
   position_plan_grad *own = &p->position_grad;
   walk_shape s = walk_shape_of(p);
   alibi_error_init(&p->failure);
+  assert(!model_is_placed(p->model) && p->model->config.causal); /* model_check_trainable */
   assert(!p->spares_rows); /* the gradients of a row that no segment holds would be anything */
   if (own->embedding) memset(own->embedding, 0, p->shape.length * s.width * sizeof *own->embedding);
   size_t heads = plan->sets * s.heads, entries = heads * p->shape.length;
@@ -193,22 +293,18 @@ double model_backward(model_pass *p, const uint32_t *targets, model_parameters *
   begin_gradients(p, grads, 0, model_block_offset(p->model, 0));
   begin_gradients(p, grads, after, p->model->list.floats);
   double loss = head_backward(p, &s, targets, grads);
-  op_norm_backward(context, s.norm, s.rows, 1, s.width, p->residual, s.width, p->model->parameters.final_norm_gain,
-                   p->final_mean, p->final_rstd, p->hidden, s.width, p->dx, s.width, false, grads->final_norm_gain,
-                   grads->final_norm_shift);
-  size_t final = tell(hooks, grads, grads->final_norm_gain, p->model->list.floats);
+  final_norm_backward(p, &s, grads);
+  size_t final = tell(hooks, after, p->model->list.floats);
   for (size_t layer = layers; layer-- > 0;) {
     begin_gradients(p, grads, model_block_offset(p->model, layer), model_block_offset(p->model, layer + 1));
     if (p->shape.recompute && layer + 1 < layers) walk_again(p, &s, layer);
     feed_forward_backward(p, &s, layer, &p->blocks[layer], &grads->blocks[layer]);
     if (attention_backward(p, &s, layer, &p->blocks[layer], grads) != ALIBI_OK) return loss;
-    final = tell(hooks, grads, grads->blocks[layer].attention_norm_gain, final);
+    final = tell(hooks, model_block_offset(p->model, layer), final);
   }
-  if (walk_drops(p)) walk_drop(p, &s, 0, DROP_EMBEDDING, 0, s.rows, p->dx, p->dx, false);
-  op_embedding_backward(context, s.rows, s.width, p->tokens, p->positions, plan->embedding_scale, p->dx,
-                        grads->embedding, own->embedding);
+  embed_backward(p, &s, grads);
   if (p->model->method->backward) p->model->method->backward(&p->request, plan, own, grads->position);
   score_scaling_backward(&p->request, plan, own->row_scale, grads->score_scale);
-  tell(hooks, grads, grads->embedding, final);
+  tell(hooks, 0, final);
   return loss;
 }

@@ -1,16 +1,23 @@
 /* The one table of a model's fields, and the checks that need more than one field. */
 #include "model/config.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/settings.h"
+#include "op/op.h"
 
 #define FORMAT_NAME "alibi-decoder"
 
 static const char *const norm_names[] = {"layernorm", "rmsnorm", NULL};
-static const char *const activation_names[] = {"gelu", "gelu-tanh", "silu", "swiglu", NULL};
+static const char *const activation_names[] = {"gelu",  "gelu-tanh",  "silu",  "swiglu", "relu",
+                                               "geglu", "geglu-tanh", "reglu", NULL};
+static const char *const place_names[] = {"pre", "post", NULL};
+static const char *const parallel_names[] = {"none", "one-norm", "two-norms", NULL};
+static const char *const bias_names[] = {"as-bias", "yes", "no", NULL};
+static const char *const qk_norm_names[] = {"head", "full", NULL};
 static const char *const scaling_names[] = {"none", "log-n", "ssmax", NULL};
 
 _Static_assert((int)ALIBI_SCORE_SCALING_LOG_N == (int)SCORE_SCALING_LOG_N &&
@@ -19,9 +26,13 @@ _Static_assert((int)ALIBI_SCORE_SCALING_LOG_N == (int)SCORE_SCALING_LOG_N &&
 
 _Static_assert((int)ALIBI_GELU_ERF == (int)ACTIVATION_GELU_ERF &&
                    (int)ALIBI_GELU_TANH == (int)ACTIVATION_GELU_TANH && (int)ALIBI_SILU == (int)ACTIVATION_SILU &&
-                   (int)ALIBI_SWIGLU == (int)ACTIVATION_SWIGLU,
+                   (int)ALIBI_SWIGLU == (int)ACTIVATION_SWIGLU && (int)ALIBI_RELU == (int)ACTIVATION_RELU &&
+                   (int)ALIBI_GEGLU == (int)ACTIVATION_GEGLU &&
+                   (int)ALIBI_GEGLU_TANH == (int)ACTIVATION_GEGLU_TANH &&
+                   (int)ALIBI_REGLU == (int)ACTIVATION_REGLU,
                "the public names of activations are those of the kernels");
 
+#define SMALLEST_SCALE 1e-9
 #define AT(member) offsetof(alibi_model_config, member)
 
 static const field fields[] = {
@@ -32,7 +43,7 @@ static const field fields[] = {
     {"kv_heads", FIELD_INTEGER, AT(kv_heads), 0, 4096, 0, NULL, NULL, "key-value heads; 0: as many as heads"},
     {"head_size", FIELD_INTEGER, AT(head_size), 0, 256, 0, NULL, NULL, "channels a head; 0: width / heads"},
     {"feed_forward", FIELD_INTEGER, AT(feed_forward), 0, 1 << 18, 0, NULL, NULL,
-     "width of the feed-forward part; 0: 4 * width, swiglu 8/3 * width up to a multiple of 64"},
+     "width of the feed-forward part; 0: 4 * width, with gates 8/3 * width up to a multiple of 64"},
     {"train_length", FIELD_INTEGER, AT(train_length), 1, 1 << 24, 64, NULL, NULL, "tokens a training sequence"},
     {"norm", FIELD_CHOICE, AT(norm), 0, 0, ALIBI_NORM_LAYER, norm_names, NULL, "kind of norm"},
     {"norm_bias", FIELD_BOOLEAN, AT(norm_bias), 0, 1, 0, NULL, NULL, "a shift in LayerNorm"},
@@ -41,7 +52,7 @@ static const field fields[] = {
      "of the feed-forward part"},
     {"bias", FIELD_BOOLEAN, AT(bias), 0, 1, 0, NULL, NULL, "biases in linear layers"},
     {"tied", FIELD_BOOLEAN, AT(tied), 0, 1, 1, NULL, NULL, "the output weight is the embedding"},
-    {"qk_norm", FIELD_BOOLEAN, AT(qk_norm), 0, 1, 0, NULL, NULL, "RMSNorm of query and key heads"},
+    {"qk_norm", FIELD_BOOLEAN, AT(qk_norm), 0, 1, 0, NULL, NULL, "norm of queries and keys"},
     {"initial_deviation", FIELD_REAL, AT(initial_deviation), 0, 1, 0.02, NULL, NULL,
      "standard deviation of new weights"},
     {"embedding_deviation", FIELD_REAL, AT(embedding_deviation), 0, 100, 0, NULL, NULL,
@@ -52,7 +63,42 @@ static const field fields[] = {
      "factor"},
     {"original_length", FIELD_INTEGER, AT(original_length), 0, 1 << 24, 0, NULL, NULL,
      "length that positions were first trained at; 0: train_length"},
+    {"norm_place", FIELD_CHOICE, AT(norm_place), 0, 0, ALIBI_NORM_PRE, place_names, NULL,
+     "x + part(norm(x)), or norm(x + part(x))"},
+    {"parallel", FIELD_CHOICE, AT(parallel), 0, 0, ALIBI_PARALLEL_NONE, parallel_names, NULL,
+     "attention and feed-forward part both from a block's input, by one norm or each by its own"},
+    {"qk_norm_kind", FIELD_CHOICE, AT(qk_norm_kind), 0, 0, ALIBI_QK_NORM_HEAD, qk_norm_names, NULL,
+     "RMSNorm of each head, or one norm over all heads"},
+    {"qkv_bias", FIELD_CHOICE, AT(qkv_bias), 0, 0, ALIBI_AS_BIAS, bias_names, NULL,
+     "bias of queries, keys and values"},
+    {"attention_output_bias", FIELD_CHOICE, AT(attention_output_bias), 0, 0, ALIBI_AS_BIAS, bias_names, NULL,
+     "bias of attention's output"},
+    {"input_bias", FIELD_CHOICE, AT(input_bias), 0, 0, ALIBI_AS_BIAS, bias_names, NULL,
+     "bias of the feed-forward part's input"},
+    {"output_bias", FIELD_CHOICE, AT(output_bias), 0, 0, ALIBI_AS_BIAS, bias_names, NULL,
+     "bias of the feed-forward part's output"},
+    {"final_norm", FIELD_BOOLEAN, AT(final_norm), 0, 1, 1, NULL, NULL, "a norm after the last block"},
+    {"embedding_norm", FIELD_BOOLEAN, AT(embedding_norm), 0, 1, 0, NULL, NULL, "a norm of the embedding"},
+    {"embedding_shift", FIELD_BOOLEAN, AT(embedding_shift), 0, 1, 0, NULL, NULL,
+     "a vector added to every embedding"},
+    {"causal", FIELD_BOOLEAN, AT(causal), 0, 1, 1, NULL, NULL,
+     "tokens see those before them; else all of their sequence"},
+    {"clip_qkv", FIELD_REAL, AT(clip_qkv), 0, 1e6, 0, NULL, NULL,
+     "queries, keys and values are cut to at most this size; 0: not"},
+    {"embedding_scale", FIELD_REAL, AT(embedding_scale), SMALLEST_SCALE, 1e6, 1, NULL, NULL,
+     "multiplies the embeddings of tokens"},
+    {"score_scale", FIELD_REAL, AT(score_scale), 0, 1e6, 0, NULL, "1 / sqrt(head_size)", "multiplies q.k"},
+    {"score_cap", FIELD_REAL, AT(score_cap), 0, 1e6, 0, NULL, NULL,
+     "scores are bent to stay below it, before biases; 0: not"},
+    {"logit_scale", FIELD_REAL, AT(logit_scale), SMALLEST_SCALE, 1e6, 1, NULL, NULL, "multiplies the logits"},
+    {"logit_cap", FIELD_REAL, AT(logit_cap), 0, 1e6, 0, NULL, NULL,
+     "logits are bent to stay below it; 0: not"},
+    {"residual_scale", FIELD_REAL, AT(residual_scale), SMALLEST_SCALE, 1e6, 1, NULL, NULL,
+     "multiplies what a part adds to the residual stream"},
 };
+
+/* Written only where they are not at their initial values, so that older versions read what they can run. */
+#define FIRST_NEW_FIELD "norm_place"
 
 field_table model_config_fields(void)
 {
@@ -86,6 +132,16 @@ position_shape model_config_position_shape(const alibi_model_config *config)
 activation_kind model_config_activation(const alibi_model_config *config)
 {
   return (activation_kind)config->activation;
+}
+
+bool model_config_bias(const alibi_model_config *config, int own)
+{
+  return own == ALIBI_AS_BIAS ? config->bias : own == ALIBI_BIAS_YES;
+}
+
+float model_config_score_scale(const alibi_model_config *config)
+{
+  return config->score_scale > 0 ? (float)config->score_scale : 1 / sqrtf((float)config->head_size);
 }
 
 status model_config_set_method(alibi_model_config *config, const char *name, alibi_error *error)
@@ -197,16 +253,52 @@ static status check_sizes(const alibi_model_config *c, alibi_error *error)
   return ALIBI_OK;
 }
 
+/* Fields that only mean something, or only can be, beside others. */
+static status check_together(const alibi_model_config *c, alibi_error *error)
+{
+  if (c->parallel != ALIBI_PARALLEL_NONE && c->norm_place == ALIBI_NORM_POST)
+    return fail(error, ALIBI_INVALID, "parallel: expected none with norms after their parts, found '%s'",
+                parallel_names[c->parallel]);
+  if (c->qk_norm_kind != ALIBI_QK_NORM_HEAD && !c->qk_norm)
+    return fail(error, ALIBI_INVALID, "qk_norm_kind: expected qk_norm beside it, found '%s' without",
+                qk_norm_names[c->qk_norm_kind]);
+  if (!c->causal && c->score_scaling != ALIBI_SCORE_SCALING_NONE)
+    return fail(error, ALIBI_INVALID,
+                "score_scaling: expected none where tokens see all of their sequence, found '%s'",
+                scaling_names[c->score_scaling]);
+  return ALIBI_OK;
+}
+
+/* Gates take a normed input; what a token's score with a later one is, few methods say. */
+static status check_method(const alibi_model_config *c, const position_method *method, alibi_error *error)
+{
+  position_request request = {.shape = model_config_position_shape(c),
+                              .options = c->position_options.bytes,
+                              .length = (size_t)c->train_length};
+  if (c->causal && c->norm_place == ALIBI_NORM_PRE) return ALIBI_OK;
+  position_plan plan = position_outline(method, &request);
+  if (plan.gated && c->norm_place == ALIBI_NORM_POST)
+    return fail(error, ALIBI_INVALID, "norm_place: expected pre with the position method '%s', found post",
+                method->name);
+  bool symmetric = (plan.bias == BIAS_NONE || plan.bias == BIAS_SLOPE) && plan.window == 0;
+  if (c->causal || symmetric) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID,
+              "causal: expected true with the position method '%s', which says nothing of later tokens, found false",
+              method->name);
+}
+
 /* A gate is a third matrix: 8/3 of the width keeps the count of weights. */
 static int64_t usual_feed_forward(const alibi_model_config *c)
 {
-  return c->activation == ALIBI_SWIGLU ? (8 * c->width / 3 + 63) / 64 * 64 : 4 * c->width;
+  bool gated = op_activation_parts((activation_kind)c->activation) > 1;
+  return gated ? (8 * c->width / 3 + 63) / 64 * 64 : 4 * c->width;
 }
 
 status model_config_resolve(alibi_model_config *config, alibi_error *error)
 {
   status result = field_check(model_config_fields(), config, "model configuration", error);
   if (result == ALIBI_OK) result = check_sizes(config, error);
+  if (result == ALIBI_OK) result = check_together(config, error);
   if (result != ALIBI_OK) return result;
   const position_method *method;
   result = position_method_require("position", config->position, &method, error);
@@ -217,6 +309,7 @@ status model_config_resolve(alibi_model_config *config, alibi_error *error)
   result = field_check(method->fields, config->position_options.bytes, config->position, error);
   position_shape shape = model_config_position_shape(config);
   if (result == ALIBI_OK && method->check) result = method->check(&shape, config->position_options.bytes, error);
+  if (result == ALIBI_OK) result = check_method(config, method, error);
   if (result == ALIBI_OK && !config->extension[0]) result = check_limit(config, method, &shape, error);
   if (result != ALIBI_OK || !config->extension[0]) return result;
   const position_extension *extension;
@@ -244,12 +337,25 @@ status alibi_model_config_check(const alibi_model_config *config, alibi_error *e
   return result == ALIBI_OK ? model_config_resolve(&copy, error) : result;
 }
 
+static void write_fields(json_node *root, const alibi_model_config *config)
+{
+  field_table all = model_config_fields();
+  alibi_model_config initial;
+  bool is_new = false;
+  field_init(all, &initial);
+  for (size_t i = 0; i < all.count; i++) {
+    const field *f = &all.fields[i];
+    is_new = is_new || strcmp(f->name, FIRST_NEW_FIELD) == 0;
+    if (!is_new || !field_equal(f, config, &initial)) node_set_fields(root, (field_table){f, 1}, config);
+  }
+}
+
 json_node *model_config_node(const alibi_model_config *config)
 {
   json_node *root = node_new_object(), *position = node_new_object();
   const position_method *method = model_config_method(config);
   node_set_text(root, "format", FORMAT_NAME);
-  node_set_fields(root, model_config_fields(), config);
+  write_fields(root, config);
   node_set_text(position, "method", config->position);
   if (method) node_set_fields(position, method->fields, config->position_options.bytes);
   const position_extension *extension = position_extension_find(config->position, config->extension);

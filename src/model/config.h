@@ -17,6 +17,10 @@ const position_method *model_config_method(const alibi_model_config *config);
 int64_t model_config_original_length(const alibi_model_config *config);
 position_shape model_config_position_shape(const alibi_model_config *config);
 activation_kind model_config_activation(const alibi_model_config *config);
+/* Has a linear layer a bias, whose own field is given: config->qkv_bias. */
+bool model_config_bias(const alibi_model_config *config, int own);
+/* What q.k is multiplied by. */
+float model_config_score_scale(const alibi_model_config *config);
 /* The model's own extension; its extension is NULL where it has none. */
 extension_choice model_config_extension(const alibi_model_config *config);
 

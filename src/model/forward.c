@@ -1,16 +1,19 @@
-/* The forward pass: embedding, blocks, final norm.  A block is pre-norm attention and a pre-norm feed-forward
- * part, each added to the residual stream; what varies between families is data in the configuration. */
+/* The forward pass: embedding, blocks, final norm.  A block is attention and a feed-forward part, each added to the
+ * residual stream; where their norms stand, whether the two follow each other, and what else varies between families
+ * is data in the configuration. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "model/model.h"
 #include "model/walk.h"
+#include "op/pointwise.h"
 
 walk_shape walk_shape_of(const model_pass *p)
 {
   const alibi_model_config *c = &p->model->config;
   size_t d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
+  bool full = c->qk_norm_kind == ALIBI_QK_NORM_FULL;
   return (walk_shape){.rows = p->rows,
                       .width = (size_t)c->width,
                       .heads = heads,
@@ -21,8 +24,15 @@ walk_shape walk_shape_of(const model_pass *p)
                       .forward = (size_t)c->feed_forward,
                       .inner = (size_t)c->feed_forward * op_activation_parts(model_config_activation(c)),
                       .norm = {c->norm == ALIBI_NORM_LAYER, (float)c->norm_epsilon},
-                      .qk_norm = {false, (float)c->norm_epsilon},
-                      .activation = model_config_activation(c)};
+                      .qk_norm = {full && c->norm == ALIBI_NORM_LAYER, (float)c->norm_epsilon},
+                      .activation = model_config_activation(c),
+                      .post = c->norm_place == ALIBI_NORM_POST,
+                      .parallel = c->parallel != ALIBI_PARALLEL_NONE,
+                      .one_norm = c->parallel == ALIBI_PARALLEL_ONE_NORM,
+                      .full_norm = full,
+                      .scale = model_config_score_scale(c),
+                      .clip = (float)c->clip_qkv,
+                      .residual = (float)c->residual_scale};
 }
 
 void walk_drop(const model_pass *p, const walk_shape *s, size_t layer, dropout_place place, size_t r0, size_t rows,
@@ -53,6 +63,8 @@ op_attention walk_attention(const model_pass *p, const walk_shape *s, size_t lay
                         .kv_heads = s->kv_heads,
                         .head_size = s->head_size,
                         .scale = walk_scale(s),
+                        .cap = (float)p->model->config.score_cap,
+                        .both_sides = !p->model->config.causal,
                         .bias = plan->bias,
                         .slopes = plan->slopes ? plan->slopes + first_head : NULL,
                         .table = plan->table ? plan->table + first_entry : NULL,
@@ -118,7 +130,21 @@ static void store(const model_pass *p, const walk_shape *s, size_t layer, size_t
                               s->heads);
 }
 
-/* Queries, keys and values of a block: projection, QK-norm, rotation. */
+/* Queries and keys by their heads, or all heads together. */
+static void qk_norm(const model_pass *p, const walk_shape *s, size_t layer, block_activations *b)
+{
+  alibi_context *context = p->model->context;
+  const block_parameters *w = &p->model->parameters.blocks[layer];
+  size_t raw = (s->heads + s->kv_heads) * s->head_size, of_queries = s->full_norm ? 1 : s->heads;
+  size_t of_keys = s->full_norm ? 1 : s->kv_heads;
+  op_norm_forward(context, s->qk_norm, s->rows, of_queries, s->attended / of_queries, b->raw, raw,
+                  w->query_norm_gain, w->query_norm_shift, b->qkv, s->qkv, b->raw_mean, b->raw_rstd);
+  op_norm_forward(context, s->qk_norm, s->rows, of_keys, (raw - s->attended) / of_keys, b->raw + s->attended, raw,
+                  w->key_norm_gain, w->key_norm_shift, b->qkv + s->attended, s->qkv,
+                  b->raw_mean + s->rows * s->heads, b->raw_rstd + s->rows * s->heads);
+}
+
+/* Queries, keys and values of a block: projection, clipping, QK-norm, rotation. */
 static void project(model_pass *p, const walk_shape *s, size_t layer, block_activations *b)
 {
   alibi_context *context = p->model->context;
@@ -126,19 +152,14 @@ static void project(model_pass *p, const walk_shape *s, size_t layer, block_acti
   const position_plan *plan = &p->position.plan;
   block_weights weights = model_block_weights(p->model, layer);
   size_t d = s->head_size, turned = s->heads + s->kv_heads;
-  op_norm_forward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain,
-                  w->attention_norm_shift, p->normed, s->width, b->mean1, b->rstd1);
-  op_linear_forward(context, &p->work, s->rows, p->normed, s->width, &weights.qkv, w->qkv_bias, NULL, b->qkv,
-                    s->qkv);
-  if (b->raw) {
-    size_t raw = turned * d;
-    op_copy_rows(context, s->rows, raw, b->qkv, s->qkv, b->raw, raw);
-    op_norm_forward(context, s->qk_norm, s->rows, s->heads, d, b->raw, raw, w->query_norm_gain, NULL, b->qkv,
-                    s->qkv, b->raw_mean, b->raw_rstd);
-    op_norm_forward(context, s->qk_norm, s->rows, s->kv_heads, d, b->raw + s->attended, raw, w->key_norm_gain,
-                    NULL, b->qkv + s->attended, s->qkv, b->raw_mean + s->rows * s->heads,
-                    b->raw_rstd + s->rows * s->heads);
-  }
+  if (!s->post)
+    op_norm_forward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain,
+                    w->attention_norm_shift, p->normed, s->width, b->mean1, b->rstd1);
+  op_linear_forward(context, &p->work, s->rows, s->post ? b->x : p->normed, s->width, &weights.qkv, w->qkv_bias,
+                    NULL, b->qkv, s->qkv);
+  if (s->clip > 0) op_clip(context, s->rows, s->qkv, s->clip, b->qkv, s->qkv);
+  if (b->raw) op_copy_rows(context, s->rows, turned * d, b->qkv, s->qkv, b->raw, turned * d);
+  if (w->query_norm_gain) qk_norm(p, s, layer, b);
   if (plan->rotary) {
     op_rotation queries = walk_rotation(plan, false), keys = walk_rotation(plan, true);
     op_rotate(context, s->rows, s->heads, d, &queries, p->positions, false, b->qkv, s->qkv);
@@ -253,13 +274,35 @@ static void add_to_residual(model_pass *p, const walk_shape *s, size_t layer, dr
 {
   alibi_context *context = p->model->context;
   float *added = p->hidden + r0 * s->width; /* not needed before the end */
-  if (!walk_drops(p)) {
+  if (!walk_drops(p) && s->residual == 1) {
     op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, residual, out, s->width);
     return;
   }
   op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, NULL, added, s->width);
-  op_copy(context, rows * s->width, residual, out);
+  if (residual != out) op_copy(context, rows * s->width, residual, out);
+  if (!walk_drops(p)) {
+    op_add_scaled(context, rows * s->width, s->residual, added, out);
+    return;
+  }
+  if (s->residual != 1) op_scale(context, rows * s->width, s->residual, added);
   walk_drop(p, s, layer, place, r0, rows, added, out, true);
+}
+
+/* What the feed-forward part takes, into p->normed, where one norm of both parts has left it already. */
+static void norm_between(const model_pass *p, const walk_shape *s, size_t layer, block_activations *b, size_t r0,
+                         size_t rows)
+{
+  const block_parameters *w = &p->model->parameters.blocks[layer];
+  size_t c0 = r0 * s->width;
+  if (s->one_norm) return;
+  if (s->post)
+    op_norm_forward(p->model->context, s->norm, rows, 1, s->width, b->middle + c0, s->width,
+                    w->attention_norm_gain, w->attention_norm_shift, p->normed + c0, s->width, b->mean1 + r0,
+                    b->rstd1 + r0);
+  else
+    op_norm_forward(p->model->context, s->norm, rows, 1, s->width, (s->parallel ? b->x : b->middle) + c0, s->width,
+                    w->feed_forward_norm_gain, w->feed_forward_norm_shift, p->normed + c0, s->width, b->mean2 + r0,
+                    b->rstd2 + r0);
 }
 
 /* From what attention gave to the numbers before the activation, for rows r0 .. r0 + rows - 1. */
@@ -272,10 +315,19 @@ static void widen_rows(model_pass *p, const walk_shape *s, size_t layer, block_a
   size_t c0 = r0 * s->width;
   add_to_residual(p, s, layer, DROP_ATTENTION, r0, rows, b->x + c0, b->attended + r0 * s->attended,
                   &weights.attention_output, w->output_bias, b->middle + c0);
-  op_norm_forward(context, s->norm, rows, 1, s->width, b->middle + c0, s->width, w->feed_forward_norm_gain,
-                  w->feed_forward_norm_shift, p->normed + c0, s->width, b->mean2 + r0, b->rstd2 + r0);
+  norm_between(p, s, layer, b, r0, rows);
   op_linear_forward(context, &p->work, rows, p->normed + c0, s->width, &weights.input, w->input_bias,
                     NULL, b->inner + r0 * s->inner, s->inner);
+}
+
+/* out = the norm that ends a block with norms after its parts. */
+static void norm_after(const model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out,
+                       size_t r0, size_t rows)
+{
+  const block_parameters *w = &p->model->parameters.blocks[layer];
+  op_norm_forward(p->model->context, s->norm, rows, 1, s->width, b->summed + r0 * s->width, s->width,
+                  w->feed_forward_norm_gain, w->feed_forward_norm_shift, out, s->width, b->mean2 + r0,
+                  b->rstd2 + r0);
 }
 
 static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, float *out,
@@ -287,14 +339,16 @@ static void finish_rows(model_pass *p, const walk_shape *s, size_t layer, block_
   widen_rows(p, s, layer, b, r0, rows);
   op_activation_forward(p->model->context, s->activation, rows, s->forward, b->inner + r0 * s->inner,
                         p->wide + f0);
-  add_to_residual(p, s, layer, DROP_FEED_FORWARD, r0, rows, b->middle + c0, p->wide + f0, &weights.output,
-                  w->feed_forward_output_bias, out + c0);
+  add_to_residual(p, s, layer, DROP_FEED_FORWARD, r0, rows, (s->post ? p->normed : b->middle) + c0, p->wide + f0,
+                  &weights.output, w->feed_forward_output_bias, (s->post ? b->summed : out) + c0);
+  if (s->post) norm_after(p, s, layer, b, out + c0, r0, rows);
 }
 
 void walk_again(model_pass *p, const walk_shape *s, size_t layer)
 {
   project(p, s, layer, &p->blocks[layer]);
   widen_rows(p, s, layer, &p->blocks[layer], 0, s->rows);
+  if (s->post) norm_after(p, s, layer, &p->blocks[layer], p->hidden, 0, s->rows); /* for its moments */
 }
 
 /* out = x of the next block; may be b->x. */
@@ -362,6 +416,8 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
   for (size_t i = 0; i < count; i++) {
     const pass_segment *s = &segments[i];
     p->failed_segment = i;
+    if (!p->model->config.causal && (s->cache || s->carry || s->first > 0))
+      return model_check_causal(p->model, "sequences in parts", error);
     if (s->count > p->shape.rows - row)
       return fail(error, ALIBI_INVALID, "a pass: expected at most %zu tokens", p->shape.rows);
     if (s->first + s->count > p->shape.length || (s->cache && s->first + s->count > s->cache->capacity))
@@ -396,19 +452,45 @@ static status enter(model_pass *p, const uint32_t *tokens, const pass_segment *s
   return ALIBI_OK;
 }
 
+/* x of the first block: the tokens' embeddings and what a method adds, shifted, normed. */
+static void embed(model_pass *p, const walk_shape *s, const uint32_t *tokens)
+{
+  alibi_context *context = p->model->context;
+  const model_parameters *w = &p->model->parameters;
+  const position_plan *plan = &p->position.plan;
+  matrix table = model_embedding_weight(p->model);
+  float *x = p->blocks[0].x, *first = p->embedded ? p->embedded : x;
+  float scale = plan->embedding_scale * (float)p->model->config.embedding_scale;
+  op_embedding_forward(context, s->rows, s->width, tokens, p->positions, scale, &table, plan->embedding, first);
+  if (w->embedding_shift) op_shift_rows(context, s->rows, s->width, w->embedding_shift, first);
+  if (p->embedded)
+    op_norm_forward(context, s->norm, s->rows, 1, s->width, first, s->width, w->embedding_norm_gain,
+                    w->embedding_norm_shift, x, s->width, p->embedded_mean, p->embedded_rstd);
+  if (walk_drops(p)) walk_drop(p, s, 0, DROP_EMBEDDING, 0, s->rows, x, x, false);
+}
+
+/* hidden of the rows that segments want. */
+static void finish(model_pass *p, const walk_shape *s)
+{
+  const model_parameters *w = &p->model->parameters;
+  for (size_t i = 0; i < p->segment_count; i++) {
+    size_t r0 = p->attention[i].row, rows = p->attention[i].rows, c0 = r0 * s->width;
+    if (w->final_norm_gain)
+      op_norm_forward(p->model->context, s->norm, rows, 1, s->width, p->residual + c0, s->width, w->final_norm_gain,
+                      w->final_norm_shift, p->hidden + c0, s->width, p->final_mean + r0, p->final_rstd + r0);
+    else
+      op_copy(p->model->context, rows * s->width, p->residual + c0, p->hidden + c0);
+  }
+}
+
 status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *segments, size_t count,
                      alibi_error *error)
 {
   status result = comm_agree(p->shape.ranks, enter(p, tokens, segments, count, error), error);
   if (result != ALIBI_OK) return result;
-  const model_parameters *w = &p->model->parameters;
-  const position_plan *plan = &p->position.plan;
   walk_shape s = walk_shape_of(p);
   size_t layers = (size_t)p->model->config.layers;
-  matrix table = matrix_f32(w->embedding, (size_t)p->model->config.vocabulary, s.width);
-  op_embedding_forward(p->model->context, s.rows, s.width, tokens, p->positions, plan->embedding_scale, &table,
-                       plan->embedding, p->blocks[0].x);
-  if (walk_drops(p)) walk_drop(p, &s, 0, DROP_EMBEDDING, 0, s.rows, p->blocks[0].x, p->blocks[0].x, false);
+  embed(p, &s, tokens);
   for (size_t layer = 0; layer < layers; layer++) {
     bool last = layer + 1 == layers;
     result = p->shape.stops_when_cancelled ? context_check_cancel(p->model->context, error) : ALIBI_OK;
@@ -417,12 +499,7 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
     result = run_block(p, &s, layer, b, last || !p->shape.keep ? p->residual : p->blocks[layer + 1].x, error);
     if (result != ALIBI_OK) return result;
   }
-  for (size_t i = 0; i < count; i++) {
-    size_t r0 = p->attention[i].row, c0 = r0 * s.width;
-    op_norm_forward(p->model->context, s.norm, p->attention[i].rows, 1, s.width, p->residual + c0, s.width,
-                    w->final_norm_gain, w->final_norm_shift, p->hidden + c0, s.width, p->final_mean + r0,
-                    p->final_rstd + r0);
-  }
+  finish(p, &s);
   if (carry_of(p)) carry_leave(carry_of(p), s.rows);
   return ALIBI_OK;
 }
@@ -447,12 +524,11 @@ void model_losses_and_hits(model_pass *p, const size_t *rows, const uint32_t *ta
 {
   alibi_context *context = p->model->context;
   size_t width = (size_t)p->model->config.width, vocabulary = (size_t)p->model->config.vocabulary;
-  matrix head = model_output_weight(p->model);
   for (size_t start = 0; start < count; start += p->shape.head_rows) {
     size_t n = count - start < p->shape.head_rows ? count - start : p->shape.head_rows;
     for (size_t i = 0; i < n; i++)
       memcpy(p->gathered + i * width, p->hidden + rows[start + i] * width, width * sizeof *p->gathered);
-    op_linear_forward(context, &p->work, n, p->gathered, width, &head, NULL, NULL, p->logits, vocabulary);
+    model_head(p->model, &p->work, n, p->gathered, p->logits);
     op_cross_entropy(context, n, vocabulary, p->logits, targets + start, 0, 0, losses + start, NULL);
     for (size_t i = 0; hits && i < n; i++)
       hits[start + i] = is_first_largest(p->logits + i * vocabulary, vocabulary, targets[start + i]);
@@ -461,8 +537,5 @@ void model_losses_and_hits(model_pass *p, const size_t *rows, const uint32_t *ta
 
 void model_logits(model_pass *p, size_t row, float *logits)
 {
-  size_t width = (size_t)p->model->config.width;
-  matrix head = model_output_weight(p->model);
-  op_linear_forward(p->model->context, &p->work, 1, p->hidden + row * width, width, &head, NULL, NULL, logits,
-                    head.rows);
+  model_head(p->model, &p->work, 1, p->hidden + row * (size_t)p->model->config.width, logits);
 }

@@ -8,6 +8,7 @@
 
 #include "alibi/model.h"
 #include "base/context.h"
+#include "base/fingerprint.h"
 #include "model/carry.h"
 #include "model/parameters.h"
 #include "model/shared_attention.h"
@@ -22,7 +23,10 @@ struct alibi_model {
   parameter_list list;
   float *values;               /* one block of list.floats */
   model_parameters parameters; /* into values */
-  const float **packed;        /* [4 L + 1] panels of the weights (model_pack), or NULL */
+  matrix *placed;              /* [weight_slots] of a model whose weights lie elsewhere; else NULL */
+  void *file;                  /* where they lie, and how that is closed */
+  void (*close_file)(void *file);
+  const float **packed; /* [weight_slots] panels of the weights (model_pack), or NULL */
   arena packed_memory;
   struct session_engine *engines; /* what sessions share (infer/session.c); lives as long as they do */
 };
@@ -30,6 +34,28 @@ struct alibi_model {
 /* A model with all values 0. */
 status model_allocate(alibi_context *context, const alibi_model_config *config, alibi_model **model,
                       alibi_error *error);
+
+/* A model whose weights of linear layers and embeddings lie elsewhere, in a file that is mapped: values hold all other
+ * parameters, 0 so far.  Every placeable parameter has to be placed before the model runs.  It cannot be trained. */
+status model_allocate_placed(alibi_context *context, const alibi_model_config *config, alibi_model **model,
+                             alibi_error *error);
+bool model_is_placed(const alibi_model *model);
+/* The weight p lies in `count` parts, whose rows are all of p's (op/op.h).  Parts and their row scales are copied, data are
+ * borrowed until the model is freed. */
+status model_place(alibi_model *model, const parameter *p, const matrix_part *parts, size_t count,
+                   alibi_error *error);
+/* Is everything placed? */
+status model_check_placed(const alibi_model *model, alibi_error *error);
+/* Rows first .. first + count - 1 of a parameter, as fp32 [count, columns], wherever it lies. */
+void model_read_rows(const alibi_model *model, const parameter *p, size_t first, size_t count, float *out);
+
+/* Adds all values, wherever they lie. */
+void model_add_to_fingerprint(const alibi_model *model, fingerprint *f);
+
+/* May it be trained?  Names what stands against it. */
+status model_check_trainable(const alibi_model *model, alibi_error *error);
+/* Does a token see only those before it?  `what` cannot do without: "a session". */
+status model_check_causal(const alibi_model *model, const char *what, alibi_error *error);
 
 /* Packs all weights once, for a model whose values no longer change: decoding then packs nothing a step.  Takes as
  * much memory as the weights; a second call does nothing.  model_unpack before values change, and only when no
@@ -46,7 +72,9 @@ block_weights model_block_weights(const alibi_model *model, size_t layer);
 /* Where the parameters of a block begin in the block of values; of `layers`: where those after the blocks do. */
 size_t model_block_offset(const alibi_model *model, size_t layer);
 matrix model_output_weight(const alibi_model *model);
-
+matrix model_embedding_weight(const alibi_model *model);
+/* Logits [rows, V] of hidden states [rows, C], scaled and capped. */
+void model_head(const alibi_model *model, const op_workspace *work, size_t rows, const float *hidden, float *logits);
 
 /* A run of consecutive tokens of one sequence. */
 typedef struct pass_segment {
@@ -90,12 +118,13 @@ typedef struct block_activations {
   float *gates;               /* [H] logits of forgetting gates; NULL without them, as what follows from them: */
   double *query_offsets, *key_offsets; /* [H] */
   int32_t *visited;           /* [H, 2]: how far each row went (op/attend.h); NULL where it is not kept */
+  float *summed;              /* with norms after the parts: before the second [C] */
   /* With recompute all blocks share the rest. */
   float *mean1, *rstd1;
   float *qkv;                 /* [(H + 2G) D], after QK-norm and rotation */
-  float *raw;                 /* [(H + G) D] before QK-norm; NULL without it */
+  float *raw;                 /* [(H + G) D] before QK-norm, or clipped; NULL without these */
   float *raw_mean, *raw_rstd; /* [H + G] */
-  float *middle;              /* after attention's residual [C] */
+  float *middle;              /* after attention's residual [C]; with norms after the parts, before the first */
   float *mean2, *rstd2;
   float *inner;               /* [F], with gates [2F]: before the activation; backward turns it into its gradient */
 } block_activations;
@@ -161,12 +190,16 @@ typedef struct model_pass {
   float *logits;                  /* [head_rows, V], in wide */
   float *gathered;                /* [head_rows, C] */
   float *losses;                  /* [R] */
+  float *embedded;                /* [R, C] before the norm of the embedding, kept for backward, */
+  float *embedded_mean, *embedded_rstd; /* [R] */
+  float *bent;                    /* [head_rows, V] logits that a cap has bent, for backward */
   float *normed;                  /* [R, C] after a norm of the block at hand; its gradient in backward */
   float *wide;                    /* [R, F] after the activation; in backward of attention */
   /* backward */
   float *dx;               /* in residual */
   float *dqkv, *dattended; /* in wide */
   float *dgates, *dquery_offsets, *dkey_offsets; /* [R, H] */
+  float *dbeside;          /* [R, C] where parts are parallel: what the feed-forward part adds to a gradient */
   arena memory;
 } model_pass;
 

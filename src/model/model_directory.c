@@ -20,16 +20,37 @@ static status join(const char *directory, const char *name, char **path, alibi_e
   return *path ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the path of %s", name);
 }
 
-static file_tensor tensor_of(const parameter *p, const float *values)
+static file_tensor tensor_of(const parameter *p)
 {
   file_tensor t = {.name = p->name,
                    .type = TENSOR_F32,
                    .dimensions = p->vector ? 1 : 2,
                    .shape = {p->rows, p->columns},
-                   .data = values + p->offset,
-                   .bytes = parameter_elements(p) * sizeof *values};
+                   .bytes = parameter_elements(p) * sizeof(float)};
   if (p->vector) t.shape[1] = 0;
   return t;
+}
+
+/* Parameter `index` to its tensor: where it lies elsewhere in another type, some rows at a time. */
+static status give_parameter(void *state, size_t index, tensor_sink *sink, alibi_error *error)
+{
+  enum { SOME = 1 << 18 };
+  const alibi_model *model = state;
+  const parameter *p = &model->list.items[index];
+  size_t rows = p->columns < SOME ? SOME / p->columns : 1;
+  float *some = NULL;
+  status result;
+  if (!(model_is_placed(model) && p->placeable))
+    return tensor_sink_write(sink, model->values + p->offset, parameter_elements(p) * sizeof(float), error);
+  TRY(memory_new(&some, size_mul(rows, p->columns), sizeof *some, "rows of a weight", error));
+  for (size_t r = 0; r < p->rows; r += rows) {
+    size_t n = p->rows - r < rows ? p->rows - r : rows;
+    model_read_rows(model, p, r, n, some);
+    TRY(tensor_sink_write(sink, some, n * p->columns * sizeof *some, error));
+  }
+done:
+  memory_free(some);
+  return result;
 }
 
 status alibi_model_save(const alibi_model *model, const char *directory, alibi_error *error)
@@ -38,16 +59,18 @@ status alibi_model_save(const alibi_model *model, const char *directory, alibi_e
   file_tensor *tensors = NULL;
   json_node *node = NULL;
   status result;
+  TRY(model_check_placed(model, error));
   TRY(directory_make(directory, error));
   TRY(join(directory, CONFIG_FILE, &config_path, error));
   TRY(join(directory, WEIGHTS_FILE, &weights_path, error));
   TRY(memory_new(&tensors, model->list.count, sizeof *tensors, "the list of tensors", error));
-  for (size_t i = 0; i < model->list.count; i++) tensors[i] = tensor_of(&model->list.items[i], model->values);
+  for (size_t i = 0; i < model->list.count; i++) tensors[i] = tensor_of(&model->list.items[i]);
   node = model_config_node(&model->config);
   config_text = node_to_text(node);
   if (!config_text) RAISE(error, ALIBI_FAILED, "not enough memory for the text of %s", CONFIG_FILE);
   const char *metadata[] = {"format", "alibi-decoder", CONFIG_KEY, config_text, NULL};
-  TRY(safetensors_write(weights_path, tensors, model->list.count, metadata, error));
+  const tensor_source source = {give_parameter, (void *)model};
+  TRY(safetensors_write_from(weights_path, tensors, model->list.count, metadata, &source, error));
   TRY(node_write_file(node, config_path, error));
 done:
   node_free(node);
@@ -107,7 +130,8 @@ static const char *first_difference(const json_node *a, const json_node *b)
 {
   for (size_t i = 0; i < node_count(a); i++) {
     const char *key;
-    char *mine = node_to_text(node_member(a, i, &key)), *theirs = node_to_text(node_get(b, key));
+    const json_node *member = node_member(a, i, &key), *other = node_get(b, key);
+    char *mine = node_to_text(member), *theirs = other ? node_to_text(other) : NULL;
     bool same = mine && theirs && strcmp(mine, theirs) == 0;
     free(mine);
     free(theirs);
@@ -132,6 +156,7 @@ static status check_written_with(const safetensors_file *file, const char *weigh
   theirs = model_config_node(&written);
   ours = model_config_node(config);
   const char *key = first_difference(ours, theirs);
+  if (!key) key = first_difference(theirs, ours); /* what is at its initial value is not written */
   if (key)
     RAISE(error, ALIBI_BAD_INPUT, "%s: expected the configuration that %s was saved with, found another '%s'",
           config_path, weights_path, key);

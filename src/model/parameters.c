@@ -17,7 +17,10 @@ size_t parameter_elements(const parameter *p)
   return size_mul(p->rows, p->columns);
 }
 
-static status add(parameter_list *list, const char *prefix, const char *name, size_t rows, size_t columns,
+enum { NOT_PLACEABLE = -1 };
+
+/* slot: where a weight may lie elsewhere, else NOT_PLACEABLE. */
+static status add_at(parameter_list *list, ptrdiff_t slot, const char *prefix, const char *name, size_t rows, size_t columns,
                   parameter_initial initial, bool decay, alibi_error *error)
 {
   status result = memory_grow(&list->items, &list->capacity, list->count + 1, sizeof *list->items,
@@ -29,34 +32,59 @@ static status add(parameter_list *list, const char *prefix, const char *name, si
                    .vector = columns == 0,
                    .decay = decay,
                    .initial = initial,
-                   .offset = list->floats};
+                   .offset = list->floats,
+                   .placeable = slot != NOT_PLACEABLE,
+                   .slot = slot != NOT_PLACEABLE ? (size_t)slot : SIZE_MAX};
   snprintf(p->name, sizeof p->name, "%.31s%.63s", prefix, name);
-  list->floats = size_add(list->floats, size_round_up(parameter_elements(p), OFFSET_MULTIPLE));
+  if (!(list->placed && p->placeable))
+    list->floats = size_add(list->floats, size_round_up(parameter_elements(p), OFFSET_MULTIPLE));
   return ALIBI_OK;
 }
 
+static status add(parameter_list *list, const char *prefix, const char *name, size_t rows, size_t columns,
+                  parameter_initial initial, bool decay, alibi_error *error)
+{
+  return add_at(list, NOT_PLACEABLE, prefix, name, rows, columns, initial, decay, error);
+}
+
 static status add_norm(parameter_list *list, const alibi_model_config *c, const char *prefix, const char *name,
-                       alibi_error *error)
+                       size_t channels, alibi_error *error)
 {
   char full[64];
   status result;
   snprintf(full, sizeof full, "%s.gain", name);
-  TRY(add(list, prefix, full, (size_t)c->width, 0, INITIAL_ONE, false, error));
+  TRY(add(list, prefix, full, channels, 0, INITIAL_ONE, false, error));
   snprintf(full, sizeof full, "%s.shift", name);
-  if (c->norm_bias) TRY(add(list, prefix, full, (size_t)c->width, 0, INITIAL_ZERO, false, error));
+  if (c->norm_bias) TRY(add(list, prefix, full, channels, 0, INITIAL_ZERO, false, error));
 done:
   return result;
 }
 
-static status add_linear(parameter_list *list, const alibi_model_config *c, const char *prefix, const char *name,
+static status add_linear(parameter_list *list, size_t slot, bool bias, const char *prefix, const char *name,
                          size_t out, size_t in, parameter_initial initial, alibi_error *error)
 {
   char full[64];
   status result;
   snprintf(full, sizeof full, "%s.weight", name);
-  TRY(add(list, prefix, full, out, in, initial, true, error));
+  TRY(add_at(list, (ptrdiff_t)slot, prefix, full, out, in, initial, true, error));
   snprintf(full, sizeof full, "%s.bias", name);
-  if (c->bias) TRY(add(list, prefix, full, out, 0, INITIAL_ZERO, false, error));
+  if (bias) TRY(add(list, prefix, full, out, 0, INITIAL_ZERO, false, error));
+done:
+  return result;
+}
+
+static status add_qk_norm(parameter_list *list, const alibi_model_config *c, const char *prefix, alibi_error *error)
+{
+  size_t d = (size_t)c->head_size;
+  status result = ALIBI_OK;
+  if (!c->qk_norm) return ALIBI_OK;
+  if (c->qk_norm_kind == ALIBI_QK_NORM_FULL) {
+    TRY(add_norm(list, c, prefix, "attention.query_norm", (size_t)c->heads * d, error));
+    TRY(add_norm(list, c, prefix, "attention.key_norm", (size_t)c->kv_heads * d, error));
+    goto done;
+  }
+  TRY(add(list, prefix, "attention.query_norm.gain", d, 0, INITIAL_ONE, false, error));
+  TRY(add(list, prefix, "attention.key_norm.gain", d, 0, INITIAL_ONE, false, error));
 done:
   return result;
 }
@@ -66,19 +94,21 @@ static status add_block(parameter_list *list, const alibi_model_config *c, size_
   size_t width = (size_t)c->width, d = (size_t)c->head_size, forward = (size_t)c->feed_forward;
   size_t inner = forward * op_activation_parts(model_config_activation(c));
   size_t attended = size_mul((size_t)c->heads, d), qkv = size_mul((size_t)(c->heads + 2 * c->kv_heads), d);
+  size_t slot = layer * WEIGHTS_A_BLOCK;
   char prefix[32];
   status result;
   snprintf(prefix, sizeof prefix, "blocks.%zu.", layer);
-  TRY(add_norm(list, c, prefix, "attention_norm", error));
-  TRY(add_linear(list, c, prefix, "attention.qkv", qkv, width, INITIAL_NORMAL, error));
-  if (c->qk_norm) {
-    TRY(add(list, prefix, "attention.query_norm.gain", d, 0, INITIAL_ONE, false, error));
-    TRY(add(list, prefix, "attention.key_norm.gain", d, 0, INITIAL_ONE, false, error));
-  }
-  TRY(add_linear(list, c, prefix, "attention.output", width, attended, INITIAL_RESIDUAL, error));
-  TRY(add_norm(list, c, prefix, "feed_forward_norm", error));
-  TRY(add_linear(list, c, prefix, "feed_forward.input", inner, width, INITIAL_NORMAL, error));
-  TRY(add_linear(list, c, prefix, "feed_forward.output", width, forward, INITIAL_RESIDUAL, error));
+  TRY(add_norm(list, c, prefix, "attention_norm", width, error));
+  TRY(add_linear(list, slot + WEIGHT_QKV, model_config_bias(c, c->qkv_bias), prefix, "attention.qkv", qkv, width,
+                 INITIAL_NORMAL, error));
+  TRY(add_qk_norm(list, c, prefix, error));
+  TRY(add_linear(list, slot + WEIGHT_ATTENTION_OUTPUT, model_config_bias(c, c->attention_output_bias), prefix,
+                 "attention.output", width, attended, INITIAL_RESIDUAL, error));
+  if (c->parallel != ALIBI_PARALLEL_ONE_NORM) TRY(add_norm(list, c, prefix, "feed_forward_norm", width, error));
+  TRY(add_linear(list, slot + WEIGHT_INPUT, model_config_bias(c, c->input_bias), prefix, "feed_forward.input",
+                 inner, width, INITIAL_NORMAL, error));
+  TRY(add_linear(list, slot + WEIGHT_OUTPUT, model_config_bias(c, c->output_bias), prefix, "feed_forward.output",
+                 width, forward, INITIAL_RESIDUAL, error));
 done:
   return result;
 }
@@ -98,23 +128,40 @@ static status add_score_scale(parameter_list *list, const alibi_model_config *c,
   return add(list, "", own.name, own.rows, own.columns, INITIAL_SCORE_SCALE, own.decay, error);
 }
 
-status parameter_list_new(const alibi_model_config *config, parameter_list *list, alibi_error *error)
+static status list_new(const alibi_model_config *config, bool placed, parameter_list *list, alibi_error *error)
 {
   position_parameter own[POSITION_MAX_PARAMETERS];
   size_t vocabulary = (size_t)config->vocabulary, width = (size_t)config->width;
-  size_t own_count = method_parameters(config, own);
+  size_t own_count = method_parameters(config, own), beside = (size_t)config->layers * WEIGHTS_A_BLOCK;
   status result;
-  *list = (parameter_list){0};
-  TRY(add(list, "", "embedding.weight", vocabulary, width, INITIAL_EMBEDDING, true, error));
+  *list = (parameter_list){.placed = placed};
+  TRY(add_at(list, (ptrdiff_t)(beside + WEIGHT_EMBEDDING), "", "embedding.weight", vocabulary, width,
+             INITIAL_EMBEDDING, true, error));
+  if (config->embedding_shift) TRY(add(list, "", "embedding.shift", width, 0, INITIAL_ZERO, false, error));
+  if (config->embedding_norm) TRY(add_norm(list, config, "", "embedding_norm", width, error));
   for (size_t i = 0; i < own_count; i++)
     TRY(add(list, "", own[i].name, own[i].rows, own[i].columns, INITIAL_POSITION, own[i].decay, error));
   TRY(add_score_scale(list, config, error));
+  list->blocks_from = list->floats;
   for (size_t layer = 0; layer < (size_t)config->layers; layer++) TRY(add_block(list, config, layer, error));
-  TRY(add_norm(list, config, "", "final_norm", error));
-  if (!config->tied) TRY(add(list, "", "output.weight", vocabulary, width, INITIAL_NORMAL, true, error));
+  list->blocks_to = list->floats;
+  if (config->final_norm) TRY(add_norm(list, config, "", "final_norm", width, error));
+  if (!config->tied)
+    TRY(add_at(list, (ptrdiff_t)(beside + WEIGHT_HEAD), "", "output.weight", vocabulary, width, INITIAL_NORMAL, true,
+               error));
 done:
   if (result != ALIBI_OK) parameter_list_free(list);
   return result;
+}
+
+status parameter_list_new(const alibi_model_config *config, parameter_list *list, alibi_error *error)
+{
+  return list_new(config, false, list, error);
+}
+
+status parameter_list_new_placed(const alibi_model_config *config, parameter_list *list, alibi_error *error)
+{
+  return list_new(config, true, list, error);
 }
 
 void parameter_list_free(parameter_list *list)
@@ -145,6 +192,7 @@ void parameter_list_initialise(const parameter_list *list, const alibi_model_con
   size_t own = 0;
   for (size_t i = 0; i < list->count; i++) {
     const parameter *p = &list->items[i];
+    if (list->placed && p->placeable) continue;
     float *value = values + p->offset;
     size_t elements = parameter_elements(p);
     /* The stream is the parameter's own name, so that methods with other parameters share the rest. */
@@ -174,7 +222,7 @@ static float *locate(const parameter_list *list, float *block, const char *prefi
   char full[96];
   snprintf(full, sizeof full, "%.31s%.63s", prefix, name);
   const parameter *p = parameter_find(list, full);
-  return p ? block + p->offset : NULL;
+  return p && !(list->placed && p->placeable) ? block + p->offset : NULL;
 }
 
 status model_parameters_new(const parameter_list *list, const alibi_model_config *config, float *block,
@@ -182,11 +230,14 @@ status model_parameters_new(const parameter_list *list, const alibi_model_config
 {
   position_parameter own[POSITION_MAX_PARAMETERS];
   size_t own_count = method_parameters(config, own);
-  *pointers = (model_parameters){0};
+  *pointers = (model_parameters){.block = block};
   status result = memory_new(&pointers->blocks, (size_t)config->layers, sizeof *pointers->blocks,
                              "pointers to parameters", error);
   if (result != ALIBI_OK) return result;
   pointers->embedding = locate(list, block, "", "embedding.weight");
+  pointers->embedding_shift = locate(list, block, "", "embedding.shift");
+  pointers->embedding_norm_gain = locate(list, block, "", "embedding_norm.gain");
+  pointers->embedding_norm_shift = locate(list, block, "", "embedding_norm.shift");
   for (size_t i = 0; i < own_count; i++) pointers->position[i] = locate(list, block, "", own[i].name);
   pointers->score_scale = locate(list, block, "", "position.score_scale");
   for (size_t layer = 0; layer < (size_t)config->layers; layer++) {
@@ -198,7 +249,9 @@ status model_parameters_new(const parameter_list *list, const alibi_model_config
                            .qkv_weight = locate(list, block, prefix, "attention.qkv.weight"),
                            .qkv_bias = locate(list, block, prefix, "attention.qkv.bias"),
                            .query_norm_gain = locate(list, block, prefix, "attention.query_norm.gain"),
+                           .query_norm_shift = locate(list, block, prefix, "attention.query_norm.shift"),
                            .key_norm_gain = locate(list, block, prefix, "attention.key_norm.gain"),
+                           .key_norm_shift = locate(list, block, prefix, "attention.key_norm.shift"),
                            .output_weight = locate(list, block, prefix, "attention.output.weight"),
                            .output_bias = locate(list, block, prefix, "attention.output.bias"),
                            .feed_forward_norm_gain = locate(list, block, prefix, "feed_forward_norm.gain"),

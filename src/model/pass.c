@@ -34,6 +34,13 @@ static void layout_kept(block_activations *b, const model_pass *p, block_memory 
   }
   if ((p->shape.keep || p->shape.drops) && p->model->method->decays)
     b->visited = take(m, size_mul(of_heads, 2), sizeof *b->visited);
+  if (c->norm_place == ALIBI_NORM_POST) b->summed = take_floats(m, size_mul(rows, (size_t)c->width));
+}
+
+/* Where QK-norm, or turning, takes from the numbers that a later step of backward needs. */
+static bool keeps_raw(const model_pass *p)
+{
+  return p->model->config.qk_norm || (p->shape.keep && p->model->config.clip_qkv > 0);
 }
 
 static void layout_rest(block_activations *b, const model_pass *p, block_memory *m)
@@ -44,7 +51,7 @@ static void layout_rest(block_activations *b, const model_pass *p, block_memory 
   b->mean1 = take_floats(m, rows);
   b->rstd1 = take_floats(m, rows);
   b->qkv = take_floats(m, size_mul(rows, (heads + 2 * kv) * d));
-  if (c->qk_norm) {
+  if (keeps_raw(p)) {
     b->raw = take_floats(m, size_mul(rows, (heads + kv) * d));
     b->raw_mean = take_floats(m, size_mul(rows, heads + kv));
     b->raw_rstd = take_floats(m, size_mul(rows, heads + kv));
@@ -117,6 +124,7 @@ static attention_size attention_size_of(const model_pass *p, bool backward)
                           .head_size = (size_t)c->head_size,
                           .table_length = distance ? plan->length : 0,
                           .skips = p->model->method->decays,
+                          .both_sides = !c->causal,
                           .key_offsets = plan->gated,
                           .backward = backward,
                           .table_grad = backward && distance && learned,
@@ -184,6 +192,8 @@ static void layout_backward(model_pass *p, arena *a)
   }
   float **of_gates[] = {&p->dgates, &p->dquery_offsets, &p->dkey_offsets};
   for (size_t i = 0; p->position.plan.gated && i < 3; i++) *of_gates[i] = arena_floats(a, size_mul(rows, heads));
+  if (c->parallel != ALIBI_PARALLEL_NONE) p->dbeside = arena_floats(a, size_mul(rows, width));
+  if (c->logit_cap > 0) p->bent = arena_floats(a, size_mul(p->shape.head_rows, (size_t)c->vocabulary));
   bool learned = p->model->method->backward != NULL;
   if (p->position.plan.embedding && learned)
     p->position_grad.embedding = arena_floats(a, size_mul(p->shape.length, width));
@@ -231,6 +241,11 @@ static void layout(model_pass *p, arena *a)
   p->losses = arena_floats(a, rows);
   p->normed = arena_floats(a, size_mul(rows, width));
   p->wide = p->logits = arena_floats(a, wide_floats(p));
+  if (c->embedding_norm) {
+    p->embedded = p->shape.keep ? arena_floats(a, size_mul(rows, width)) : p->hidden; /* not needed before the end */
+    p->embedded_mean = arena_floats(a, rows);
+    p->embedded_rstd = arena_floats(a, rows);
+  }
   if (p->shape.keep) layout_backward(p, a);
 }
 
@@ -282,6 +297,10 @@ static status start(alibi_model *model, const pass_shape *shape, model_pass **pa
   if (result != ALIBI_OK) return result;
   (*pass)->model = model;
   (*pass)->shape = *shape;
+  result = model_check_placed(model, error);
+  if (result == ALIBI_OK && (shape->carries || is_shared(shape)))
+    result = model_check_causal(model, "sequences in parts", error);
+  if (result != ALIBI_OK) return result;
   result = prepare_position(*pass, error);
   return result == ALIBI_OK && is_shared(shape) ? check_shared(*pass, error) : result;
 }

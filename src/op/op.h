@@ -88,7 +88,7 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
 /* Columns of x for one of y: 2 where half of them gate the others. */
 static inline size_t op_activation_parts(activation_kind kind)
 {
-  return kind == ACTIVATION_SWIGLU ? 2 : 1;
+  return activation_of_gate(kind) != kind ? 2 : 1;
 }
 
 /* y [R, F] = f(x [R, F]); with gates x is [R, 2F], of each row the gates first. */

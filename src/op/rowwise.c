@@ -119,12 +119,12 @@ void op_activation_forward(alibi_context *context, activation_kind kind, size_t 
   FOR_BLOCKS(items, rows * columns, {
     span b = block_at(rows, block, item);
     size_t to = b.start + b.count;
-    if (kind != ACTIVATION_SWIGLU) {
+    if (op_activation_parts(kind) == 1) {
       k->activation_forward(kind, b.count * columns, x + b.start * columns, y + b.start * columns);
       continue;
     }
     for (size_t r = b.start; r < to; r++)
-      k->activation_gate(columns, x + 2 * r * columns, x + (2 * r + 1) * columns, y + r * columns);
+      k->activation_gate(kind, columns, x + 2 * r * columns, x + (2 * r + 1) * columns, y + r * columns);
   });
 }
 
@@ -137,7 +137,7 @@ void op_activation_backward(alibi_context *context, activation_kind kind, size_t
     span b = block_at(rows, block, item);
     for (size_t r = b.start; r < b.start + b.count; r++) {
       float *own = x + r * columns * op_activation_parts(kind), *value = own + columns, *out = y + r * columns;
-      if (kind == ACTIVATION_SWIGLU) k->activation_gate_backward(columns, own, value, out, own, value, out);
+      if (op_activation_parts(kind) > 1) k->activation_gate_backward(kind, columns, own, value, out, own, value, out);
       else k->activation_backward(kind, columns, own, out, own, out);
     }
   });

@@ -101,8 +101,12 @@ train_plan train_plan_of(alibi_model *model, const alibi_train_options *options)
 static status make_model(alibi_trainer *t, const alibi_model *from, const alibi_model_config *config,
                          alibi_error *error)
 {
-  if (!from) return alibi_model_new(t->context, config, (uint64_t)t->options.seed, &t->model, error);
-  status result = model_allocate(t->context, config, &t->model, error);
+  status result;
+  if (!from) {
+    result = alibi_model_new(t->context, config, (uint64_t)t->options.seed, &t->model, error);
+    return result == ALIBI_OK ? model_check_trainable(t->model, error) : result;
+  }
+  result = model_allocate(t->context, config, &t->model, error);
   if (result != ALIBI_OK) return result;
   if (t->model->list.floats != from->list.floats)
     return fail(error, ALIBI_INVALID,
@@ -181,6 +185,7 @@ status trainer_new(alibi_context *context, const alibi_model *from, const alibi_
   TRY(settings_take(options, &own, sizeof own, "alibi_train_options", error));
   TRY(model_config_take(config, &own_config, error));
   TRY(field_check(train_option_fields(), &own, "training options", error));
+  if (from) TRY(model_check_trainable(from, error));
   if (from) TRY(fine_tune_config(&from->config, &own_config, error));
   TRY(alibi_model_config_check(&own_config, error));
   TRY(train_check_batch(&own, own_config.train_length, error));

@@ -56,8 +56,18 @@ static void exponential_at_the_ends(void **unused)
   }
 }
 
+static const activation_kind plain_kinds[] = {ACTIVATION_GELU_ERF, ACTIVATION_GELU_TANH, ACTIVATION_SILU,
+                                              ACTIVATION_RELU};
+static const activation_kind gated_kinds[] = {ACTIVATION_SWIGLU, ACTIVATION_GEGLU, ACTIVATION_GEGLU_TANH,
+                                              ACTIVATION_REGLU};
+enum { KINDS = sizeof plain_kinds / sizeof plain_kinds[0] };
+
 static double formula(activation_kind kind, double x, double *slope, double *slope_terms)
 {
+  if (kind == ACTIVATION_RELU) {
+    *slope = *slope_terms = x > 0;
+    return x > 0 ? x : 0;
+  }
   if (kind == ACTIVATION_SILU) {
     double gate = 1 / (1 + exp(-x)), rest = 1 / (1 + exp(x));
     *slope = gate + x * gate * rest;
@@ -78,22 +88,28 @@ static double formula(activation_kind kind, double x, double *slope, double *slo
   return x * gate;
 }
 
+/* Below it a value has lost digits that nobody misses. */
+static double least_of(activation_kind kind, double x)
+{
+  if (kind == ACTIVATION_SILU) return fabs(x) * FLT_MIN;
+  return kind == ACTIVATION_GELU_TANH && x < -1 ? fabs(x) / 16.0 : 0;
+}
+
 static void activations(void **unused)
 {
   (void)unused;
   static const double ranges[][2] = {{-1, 1}, {-6, 6}, {-15, 15}, {-14.5, -12}, {-1e-3, 1e-3}, {-100, 100}};
   guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t)
-    for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_SILU; kind++)
+    for (size_t kind = 0; kind < KINDS; kind++)
       for (size_t k = 0; k < 6; k++) {
         float *x = sweep(ranges[k][0], ranges[k][1]), *y = guarded_floats(SWEEP), *dy = random_floats(SWEEP),
               *dx = guarded_floats(SWEEP);
-        t->activation_forward((activation_kind)kind, SWEEP, x, y);
-        t->activation_backward((activation_kind)kind, SWEEP, x, dy, dx, NULL);
+        t->activation_forward(plain_kinds[kind], SWEEP, x, y);
+        t->activation_backward(plain_kinds[kind], SWEEP, x, dy, dx, NULL);
         for (size_t i = 0; i < SWEEP; i++) {
-          double slope, terms, value = formula((activation_kind)kind, x[i], &slope, &terms);
-          double least = kind == ACTIVATION_GELU_TANH && x[i] < -1 ? fabs(x[i]) / 16.0 : 0;
-          if (kind == ACTIVATION_SILU) least = fabs(x[i]) * FLT_MIN;
+          double slope, terms, value = formula(plain_kinds[kind], x[i], &slope, &terms);
+          double least = least_of(plain_kinds[kind], x[i]);
           double allowed = x[i] < -1 ? 8 : 4;
           expect_near("activation", t->name, i, y[i], value, allowed * ulp(fmax(fabs(value), least)));
           terms = fmax(terms, least);
@@ -108,51 +124,85 @@ static void activations_at_the_ends(void **unused)
   (void)unused;
   float x[4] = {0, NAN, 50, -50}, one[4] = {1, 1, 1, 1}, y[4], dx[4];
   FOR_EACH_TABLE(t)
-    for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_SILU; kind++) {
-      t->activation_forward((activation_kind)kind, 4, x, y);
-      t->activation_backward((activation_kind)kind, 4, x, one, dx, NULL);
+    for (size_t i = 0; i < KINDS; i++) {
+      activation_kind kind = plain_kinds[i];
+      t->activation_forward(kind, 4, x, y);
+      t->activation_backward(kind, 4, x, one, dx, NULL);
       double least = kind == ACTIVATION_SILU ? 1e-20 : 0; /* it falls more slowly */
+      if (kind == ACTIVATION_RELU) {
+        assert_true(y[0] == 0 && isnan(y[1]) && y[2] == 50 && y[3] == 0);
+        assert_true(dx[0] == 0 && dx[2] == 1 && dx[3] == 0);
+        continue;
+      }
       assert_true(y[0] == 0 && isnan(y[1]) && y[2] == 50 && y[3] <= 0 && fabs(y[3]) <= least);
       assert_true(fabsf(dx[0] - 0.5f) <= FLT_EPSILON && isnan(dx[1]) && dx[2] == 1 && fabs(dx[3]) <= least);
     }
 }
 
-static void gated_activation(void **unused)
+static void gated_activation_of(activation_kind kind)
 {
-  (void)unused;
   static const double ranges[][2] = {{-1, 1}, {-15, 15}, {-100, 100}};
   guard_edge = EDGE_AT_END;
   FOR_EACH_TABLE(t)
     for (size_t k = 0; k < 3; k++) {
       float *gate = sweep(ranges[k][0], ranges[k][1]), *value = random_floats(SWEEP), *dy = random_floats(SWEEP);
       float *y = guarded_floats(SWEEP), *dgate = guarded_floats(SWEEP), *dvalue = guarded_floats(SWEEP);
-      t->activation_gate(SWEEP, gate, value, y);
-      t->activation_gate_backward(SWEEP, gate, value, dy, dgate, dvalue, NULL);
+      t->activation_gate(kind, SWEEP, gate, value, y);
+      t->activation_gate_backward(kind, SWEEP, gate, value, dy, dgate, dvalue, NULL);
       for (size_t i = 0; i < SWEEP; i++) {
-        double slope, terms, through = formula(ACTIVATION_SILU, gate[i], &slope, &terms), d = dy[i];
-        double least = fabs(gate[i]) * FLT_MIN;
-        expect_near("swiglu", t->name, i, y[i], through * value[i],
-                    8 * ulp(fmax(fabs(through * value[i]), least)));
+        activation_kind own = activation_of_gate(kind);
+        double slope, terms, through = formula(own, gate[i], &slope, &terms), d = dy[i];
+        double least = least_of(own, gate[i]);
+        double factor = own == ACTIVATION_SILU ? 1 : fmax(fabs(value[i]), fabs(d)); /* of what was lost */
+        expect_near("a gated activation", t->name, i, y[i], through * value[i],
+                    8 * ulp(fmax(fabs(through * value[i]), least * factor)) + 4 * FLT_TRUE_MIN);
         expect_near("gradient of a gate", t->name, i, dgate[i], d * value[i] * slope,
-                    8 * ulp(fmax(fabs(d * value[i] * terms), least)));
+                    8 * ulp(fmax(fabs(d * value[i] * terms), least)) + 4 * FLT_TRUE_MIN);
         expect_near("gradient of a value", t->name, i, dvalue[i], d * through,
-                    8 * ulp(fmax(fabs(d * through), least)));
+                    8 * ulp(fmax(fabs(d * through), least * factor)) + 4 * FLT_TRUE_MIN);
       }
       guarded_free();
     }
 }
 
+static void gated_activation(void **unused)
+{
+  (void)unused;
+  for (size_t i = 0; i < KINDS; i++) gated_activation_of(gated_kinds[i]);
+}
+
 /* Gradients over the values, values over the gradients. */
 static void activations_in_place(const kernel_table *t, size_t n, const float *x)
 {
-  for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_SILU; kind++) {
+  for (size_t i = 0; i < KINDS; i++) {
+    activation_kind kind = plain_kinds[i];
     float *dy = random_floats(n), *dx = guarded_floats(n), *y = guarded_floats(n);
     float *x2 = copied_floats(n, x), *dy2 = copied_floats(n, dy);
-    t->activation_backward((activation_kind)kind, n, x, dy, dx, y);
-    t->activation_backward((activation_kind)kind, n, x2, dy2, x2, dy2);
+    t->activation_backward(kind, n, x, dy, dx, y);
+    t->activation_backward(kind, n, x2, dy2, x2, dy2);
     expect_bits("slope in place", t->name, n, x2, dx);
     expect_bits("activation in place", t->name, n, dy2, y);
   }
+}
+
+static void gates_and_edges(const kernel_table *t, activation_kind kind, size_t n, const float *x)
+{
+  float *y = guarded_floats(n), *z = guarded_floats(n), *again = guarded_floats(n), *value = random_floats(n);
+  float *dvalue = guarded_floats(n), parts[3];
+  t->activation_gate(kind, n, x, value, y);
+  t->activation_gate_backward(kind, n, x, value, y, z, dvalue, again);
+  expect_bits("gated activation made again", t->name, n, again, y);
+  for (size_t i = 0; i < n; i++) {
+    t->activation_gate_backward(kind, 1, x + i, value + i, y + i, parts, parts + 1, parts + 2);
+    expect_bits("gradient of a gate alone", t->name, 1, z + i, parts);
+    expect_bits("gradient of a value alone", t->name, 1, dvalue + i, parts + 1);
+    expect_bits("gated activation alone", t->name, 1, y + i, parts + 2);
+  }
+  float *x2 = copied_floats(n, x), *value2 = copied_floats(n, value), *y2 = copied_floats(n, y);
+  t->activation_gate_backward(kind, n, x2, value2, y2, x2, value2, y2);
+  expect_bits("gradient of gates in place", t->name, n, x2, z);
+  expect_bits("gradient of values in place", t->name, n, value2, dvalue);
+  expect_bits("gated activation in place", t->name, n, y2, again);
 }
 
 /* Every length, both edges: values, and the same bits for an element wherever it stands. */
@@ -164,38 +214,26 @@ static void lengths_and_edges(void **unused)
       for (size_t k = 0; k < LENGTHS; k++) {
         size_t n = lengths[k];
         float *x = random_floats(n), *y = guarded_floats(n), *z = guarded_floats(n), one;
-        float *again = guarded_floats(n), *value = random_floats(n), *dvalue = guarded_floats(n), parts[3];
+        float *again = guarded_floats(n);
         t->exp(n, x, y);
         for (size_t i = 0; i < n; i++) {
           t->exp(1, x + i, &one);
           expect_bits("exp alone", t->name, 1, y + i, &one);
         }
-        for (int kind = ACTIVATION_GELU_ERF; kind <= ACTIVATION_SILU; kind++) {
-          t->activation_forward((activation_kind)kind, n, x, y);
-          t->activation_backward((activation_kind)kind, n, x, y, z, again);
+        for (size_t j = 0; j < KINDS; j++) {
+          activation_kind kind = plain_kinds[j];
+          t->activation_forward(kind, n, x, y);
+          t->activation_backward(kind, n, x, y, z, again);
           expect_bits("activation made again", t->name, n, again, y);
           for (size_t i = 0; i < n; i++) {
-            t->activation_forward((activation_kind)kind, 1, x + i, &one);
+            t->activation_forward(kind, 1, x + i, &one);
             expect_bits("activation alone", t->name, 1, y + i, &one);
-            t->activation_backward((activation_kind)kind, 1, x + i, y + i, &one, NULL);
+            t->activation_backward(kind, 1, x + i, y + i, &one, NULL);
             expect_bits("its slope alone", t->name, 1, z + i, &one);
           }
         }
         activations_in_place(t, n, x);
-        t->activation_gate(n, x, value, y);
-        t->activation_gate_backward(n, x, value, y, z, dvalue, again);
-        expect_bits("swiglu made again", t->name, n, again, y);
-        for (size_t i = 0; i < n; i++) {
-          t->activation_gate_backward(1, x + i, value + i, y + i, parts, parts + 1, parts + 2);
-          expect_bits("gradient of a gate alone", t->name, 1, z + i, parts);
-          expect_bits("gradient of a value alone", t->name, 1, dvalue + i, parts + 1);
-          expect_bits("swiglu alone", t->name, 1, y + i, parts + 2);
-        }
-        float *x2 = copied_floats(n, x), *value2 = copied_floats(n, value), *y2 = copied_floats(n, y);
-        t->activation_gate_backward(n, x2, value2, y2, x2, value2, y2);
-        expect_bits("gradient of gates in place", t->name, n, x2, z);
-        expect_bits("gradient of values in place", t->name, n, value2, dvalue);
-        expect_bits("swiglu in place", t->name, n, y2, again);
+        for (size_t j = 0; j < KINDS; j++) gates_and_edges(t, gated_kinds[j], n, x);
         guarded_free();
       }
 }

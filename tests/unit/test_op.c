@@ -77,10 +77,10 @@ SPY(norm_backward_gain,
 SPY(activation_forward, (activation_kind kind, size_t n, const float *x, float *y), (kind, n, x, y))
 SPY(activation_backward, (activation_kind kind, size_t n, const float *x, const float *dy, float *dx, float *y),
     (kind, n, x, dy, dx, y))
-SPY(activation_gate, (size_t n, const float *gate, const float *value, float *y), (n, gate, value, y))
+SPY(activation_gate, (activation_kind k, size_t n, const float *g, const float *v, float *y), (k, n, g, v, y))
 SPY(activation_gate_backward,
-    (size_t n, const float *gate, const float *value, const float *dy, float *dgate, float *dvalue, float *y),
-    (n, gate, value, dy, dgate, dvalue, y))
+    (activation_kind k, size_t n, const float *g, const float *v, const float *dy, float *dg, float *dv, float *y),
+    (k, n, g, v, dy, dg, dv, y))
 SPY(add, (size_t n, const float *x, float *y), (n, x, y))
 SPY(add_scaled, (size_t n, float scale, const float *x, float *y), (n, scale, x, y))
 SPY(scale, (size_t n, float scale, float *y), (n, scale, y))
@@ -511,16 +511,16 @@ static void gated_activation(alibi_context *context, results *r)
   enum { TALL = FLAT / 301, WIDE = 301, N = TALL * WIDE };
   float *x = numbers(2 * N, 1), *y = floats(N), *dx = numbers(2 * N, 1), *dy = numbers(N, 2), *again = numbers(N, 2);
   float one[WIDE], dgate[WIDE], dvalue[WIDE];
-  op_activation_forward(context, ACTIVATION_SWIGLU, TALL, WIDE, x, y);
-  op_activation_backward(context, ACTIVATION_SWIGLU, TALL, WIDE, dx, again);
+  op_activation_forward(context, ACTIVATION_GEGLU, TALL, WIDE, x, y);
+  op_activation_backward(context, ACTIVATION_GEGLU, TALL, WIDE, dx, again);
   result(r, y, N);
   result(r, dx, 2 * N);
   expect_same("gated activation made again", again, y, N);
   for (size_t row = 0; row < TALL; row++) {
     const float *gate = x + 2 * row * WIDE;
-    real->activation_gate(WIDE, gate, gate + WIDE, one);
+    real->activation_gate(ACTIVATION_GEGLU, WIDE, gate, gate + WIDE, one);
     expect_same("gated activation", y + row * WIDE, one, WIDE);
-    real->activation_gate_backward(WIDE, gate, gate + WIDE, dy + row * WIDE, dgate, dvalue, NULL);
+    real->activation_gate_backward(ACTIVATION_GEGLU, WIDE, gate, gate + WIDE, dy + row * WIDE, dgate, dvalue, NULL);
     expect_same("gradient of gates", dx + 2 * row * WIDE, dgate, WIDE);
     expect_same("gradient of values", dx + (2 * row + 1) * WIDE, dvalue, WIDE);
   }
