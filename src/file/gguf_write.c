@@ -299,7 +299,7 @@ static status write_all(FILE *stream, const char *path, const gguf_keys *keys, c
   fwrite(counts, sizeof counts, 1, stream);
   if (keys->body.size > 0) fwrite(keys->body.data, 1, keys->body.size, stream);
   if (list->size > 0) fwrite(list->data, 1, list->size, stream);
-  pad(stream, 4 + sizeof version + sizeof counts + keys->body.size + list->size, keys->alignment);
+  if (count > 0) pad(stream, 4 + sizeof version + sizeof counts + keys->body.size + list->size, keys->alignment);
   for (size_t i = 0; i < count; i++) {
     TRY(tensor_give(stream, path, tensors, i, source, error));
     pad(stream, tensors[i].bytes, keys->alignment);
