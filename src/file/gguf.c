@@ -17,7 +17,7 @@
 #error "GGUF data is little-endian and is used in place"
 #endif
 
-enum { HEADER_BYTES = 4 + 4 + 8 + 8, ALIGNMENT_LEAST = 8, SHOWN = 80 /* bytes of a long name in a sentence */ };
+enum { HEADER_BYTES = 4 + 4 + 8 + 8, SHOWN = 80 /* bytes of a long name in a sentence */ };
 
 typedef struct cursor {
   const char *path;
@@ -351,10 +351,10 @@ static status read_alignment(gguf_file *file, alibi_error *error)
     return fail(error, ALIBI_BAD_INPUT, "%s: key 'general.alignment': expected a u32, found %s%s", file->path,
                 key->is_array ? "an array of " : "", gguf_type_name(key->type));
   file->alignment = u32_at(key->data, 0);
-  if (file->alignment < ALIGNMENT_LEAST || (file->alignment & (file->alignment - 1)) != 0)
+  if (!gguf_is_alignment(file->alignment))
     return fail(error, ALIBI_BAD_INPUT,
-                "%s: key 'general.alignment': expected a power of two of at least %d, found %zu", file->path,
-                ALIGNMENT_LEAST, file->alignment);
+                "%s: key 'general.alignment': expected a power of two from %d to %d, found %zu", file->path,
+                GGUF_ALIGNMENT_LEAST, GGUF_ALIGNMENT_MOST, file->alignment);
   return ALIBI_OK;
 }
 

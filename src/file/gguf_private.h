@@ -19,7 +19,14 @@ struct gguf_file {
   char *names; /* of keys and tensors, each NUL-terminated */
 };
 
-enum { GGUF_KEY_LEAST = 8 + 1 + 4 + 1, GGUF_TENSOR_LEAST = 8 + 1 + 4 + 4 + 8 }; /* bytes of the smallest ones */
+enum {
+  GGUF_KEY_LEAST = 8 + 1 + 4 + 1, /* bytes of the smallest ones */
+  GGUF_TENSOR_LEAST = 8 + 1 + 4 + 4 + 8,
+  GGUF_ALIGNMENT_LEAST = 8, /* what the format asks for */
+  GGUF_ALIGNMENT_MOST = 2 << 20
+};
+
+bool gguf_is_alignment(uint64_t bytes);
 
 /* Bytes of a value or element; 0: texts and arrays, which say so themselves, and numbers that are no type. */
 size_t gguf_type_bytes(uint32_t type);

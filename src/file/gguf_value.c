@@ -1,6 +1,7 @@
 /* Values of GGUF keys: typed, by name, as an object.  The one idea: opening has checked every byte, so that here a
  * value can only be of another kind than was asked for, absent, or out of range; the sentences for that are three.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,11 @@ const char *gguf_type_name(gguf_type type)
 size_t gguf_type_bytes(uint32_t type)
 {
   return type < GGUF_TYPES ? types[type].bytes : 0;
+}
+
+bool gguf_is_alignment(uint64_t bytes)
+{
+  return bytes >= GGUF_ALIGNMENT_LEAST && bytes <= GGUF_ALIGNMENT_MOST && (bytes & (bytes - 1)) == 0;
 }
 
 /* ---- texts ---- */
@@ -233,7 +239,7 @@ status gguf_array(const gguf_file *file, const char *name, gguf_type kind, const
 static double shortest(float value)
 {
   char text[32];
-  for (int digits = 1; digits < 9; digits++) {
+  for (int digits = 1; digits <= FLT_DECIMAL_DIG; digits++) {
     snprintf(text, sizeof text, "%.*g", digits, (double)value);
     if (strtof(text, NULL) == value) return strtod(text, NULL);
   }

@@ -13,7 +13,7 @@
 #include "file/gguf.h"
 #include "file/gguf_private.h"
 
-enum { VERSION = 3, ALIGNMENT_LEAST = 8 };
+enum { VERSION = 3 };
 
 /* A growing run of bytes.  What fails first stays, and everything after it does nothing. */
 typedef struct bytes {
@@ -125,9 +125,9 @@ static void check_alignment(gguf_keys *keys, const char *name, gguf_type type, u
 {
   if (strcmp(name, "general.alignment") != 0) return;
   keys->alignment = (size_t)value;
-  if (type != GGUF_U32 || value < ALIGNMENT_LEAST || (value & (value - 1)) != 0)
-    fail(&keys->failure, ALIBI_INVALID, "GGUF key '%s': expected a u32, a power of two of at least %d", name,
-         ALIGNMENT_LEAST);
+  if (type != GGUF_U32 || !gguf_is_alignment(value))
+    fail(&keys->failure, ALIBI_INVALID, "GGUF key '%s': expected a u32, a power of two from %d to %d", name,
+         GGUF_ALIGNMENT_LEAST, GGUF_ALIGNMENT_MOST);
 }
 
 void gguf_put_integer(gguf_keys *keys, const char *name, gguf_type type, int64_t value)
