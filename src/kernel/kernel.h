@@ -1,8 +1,9 @@
 /* kernel/kernel.h - single-thread kernels on plain pointers, one table of them per instruction set.
  *
- * Every vector table is compiled from the same sources (matmul.c, attention_forward.c, attention_backward.c,
- * attention_proof.c, elementwise.c) with other compiler flags; `reference` is plain C in double (reference.c, its
- * attention attention_reference.c).  A table is chosen once, when a context is made.
+ * Every vector table is compiled from the same sources (matmul.c, weight_widen.c, attention_forward.c,
+ * attention_backward.c, attention_proof.c, elementwise.c) with other compiler flags; `reference` is plain C in double
+ * (reference.c, its attention attention_reference.c, its weights weight_plain.c).  A table is chosen once, when a
+ * context is made.
  *
  * The promise of every kernel: the bits of an output row depend on that row's inputs, the shared operands and the
  * table, never on how many rows came with it.  All pointers are fp32, unaligned is fine, strides are in floats.
@@ -14,9 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/weight_type.h"
+
 /* Keys per block, on absolute multiples, and queries per tile.  Rows of values in a cached block are padded to whole
  * multiples of ATTENTION_PAD floats.  Forward takes up to ATTENTION_CREW tiles through the blocks together. */
 enum { ATTENTION_BLOCK = 64, ATTENTION_PAD = 16, ATTENTION_CREW = 16, ATTENTION_SPAN = 4 };
+
+enum { WEIGHT_CHUNK = 64 }; /* numbers of a weight that are turned together, at least */
 
 /* What is added to the scores: the only thing an attention kernel knows of a position method. */
 typedef enum bias_kind {
@@ -182,6 +187,12 @@ typedef struct kernel_table {
                float *packed);
   void (*matmul)(size_t rows, size_t columns, size_t inner, const float *a, size_t row_stride,
                  size_t inner_stride, const float *packed, float *c, size_t c_stride, bool accumulate);
+
+  /* Stored weights, unaligned; the same bits in all tables.  widen: n numbers, whole blocks, to fp32.  turn: numbers from ..
+   * from+n-1 of tile_columns rows (some may be the same one) to a panel of n inner indices, times `scales` [tile_columns] if
+   * not NULL; from and n are multiples of 32 where blocks are of 32 numbers, of WEIGHT_CHUNK where they are of 256. */
+  void (*widen)(weight_type type, size_t n, const void *from, float *to);
+  void (*turn)(weight_type type, const void *const *rows, size_t from, size_t n, const float *scales, float *packed);
 
   /* Attention; scratch of attention_scratch(head_size) floats.  Forward: tiles of ATTENTION_BLOCK queries. */
   size_t (*attention_scratch)(size_t head_size);

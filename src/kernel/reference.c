@@ -5,14 +5,12 @@
 #define PROOF(name) NULL /* every key is visited */
 #include "kernel/tables.h"
 
-enum { PANEL = 8 };
-
 void pack_reference(size_t inner, size_t columns, const float *b, size_t inner_stride, size_t column_stride,
                     float *packed)
 {
-  for (size_t c0 = 0; c0 < columns; c0 += PANEL)
+  for (size_t c0 = 0; c0 < columns; c0 += REFERENCE_PANEL)
     for (size_t i = 0; i < inner; i++)
-      for (size_t c = c0; c < c0 + PANEL; c++)
+      for (size_t c = c0; c < c0 + REFERENCE_PANEL; c++)
         *packed++ = c < columns ? b[i * inner_stride + c * column_stride] : 0;
 }
 
@@ -21,9 +19,9 @@ void matmul_reference(size_t rows, size_t columns, size_t inner, const float *a,
 {
   for (size_t r = 0; r < rows; r++)
     for (size_t j = 0; j < columns; j++) {
-      const float *b = packed + j / PANEL * inner * PANEL + j % PANEL;
+      const float *b = packed + j / REFERENCE_PANEL * inner * REFERENCE_PANEL + j % REFERENCE_PANEL;
       double sum = accumulate ? c[r * c_stride + j] : 0;
-      for (size_t i = 0; i < inner; i++) sum += (double)a[r * row_stride + i * inner_stride] * b[i * PANEL];
+      for (size_t i = 0; i < inner; i++) sum += (double)a[r * row_stride + i * inner_stride] * b[i * REFERENCE_PANEL];
       c[r * c_stride + j] = (float)sum;
     }
 }
@@ -229,4 +227,4 @@ void adamw_reference(size_t n, const adamw_step *s, const float *grad, float *va
   }
 }
 
-const kernel_table kernel_table_reference = KERNEL_TABLE(1, 1, PANEL);
+const kernel_table kernel_table_reference = KERNEL_TABLE(1, 1, REFERENCE_PANEL);

@@ -17,6 +17,9 @@ void KERNEL(pack)(size_t inner, size_t columns, const float *b, size_t inner_str
                   float *packed);
 void KERNEL(matmul)(size_t rows, size_t columns, size_t inner, const float *a, size_t row_stride,
                     size_t inner_stride, const float *packed, float *c, size_t c_stride, bool accumulate);
+void KERNEL(widen)(weight_type type, size_t n, const void *from, float *to);
+void KERNEL(turn)(weight_type type, const void *const *rows, size_t from, size_t n, const float *scales,
+                  float *packed);
 size_t KERNEL(attention_scratch)(size_t head_size);
 void KERNEL(attention_forward)(const attention_head *head, float *scratch);
 void KERNEL(attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned);
@@ -56,6 +59,8 @@ void KERNEL(cross_entropy)(size_t n, const float *x, size_t target, float weight
                            float *d);
 void KERNEL(adamw)(size_t n, const adamw_step *step, const float *grad, float *value, float *m, float *v);
 
+enum { REFERENCE_PANEL = 8 }; /* columns of a panel of the reference table */
+
 extern const kernel_table KERNEL(kernel_table);
 
 #ifndef PROOF
@@ -66,7 +71,8 @@ extern const kernel_table KERNEL(kernel_table);
 #define KERNEL_TABLE(lane_count, rows, columns)                                                                   \
   {                                                                                                               \
     .name = KERNEL_TEXT(KERNEL_ISA), .lanes = lane_count, .tile_rows = rows, .tile_columns = columns,             \
-    .pack = KERNEL(pack), .matmul = KERNEL(matmul), .attention_scratch = KERNEL(attention_scratch),               \
+    .pack = KERNEL(pack), .matmul = KERNEL(matmul), .widen = KERNEL(widen), .turn = KERNEL(turn),                 \
+    .attention_scratch = KERNEL(attention_scratch),                                                               \
     .attention_forward = KERNEL(attention_forward), .attention_turn = KERNEL(attention_turn),                     \
     .proof_clusters = PROOF(proof_clusters), .proof_sums = PROOF(proof_sums), .proof_join = PROOF(proof_join),    \
     .attention_delta = KERNEL(attention_delta), .attention_span = KERNEL(attention_span),                         \

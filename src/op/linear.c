@@ -2,10 +2,12 @@
  * Work items are blocks of rows and of columns; since an output element is one chain over the inner index, the cut
  * changes no bits.  An operand that is not packed already is packed by each item for itself, one slab after the
  * other in memory of its worker: what is packed is used at once, out of the second-level cache. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "op/op.h"
+#include "op/parts.h"
 #include "op/team.h"
 
 /* Of operands that are packed: 192 rows are whole register tiles of 6 and of 8. */
@@ -17,7 +19,11 @@ enum { SUM_BLOCK = 64 }; /* columns of a gradient that are summed at a time: fou
  * (kernel/matmul.c), so slabs there are wide. */
 enum { SLAB_DEPTH = 768, SLAB_COLUMNS = 256, TURNED_DEPTH = 384, TURNED_COLUMNS = 384, STRIP = 144 << 10 };
 enum { SLAB_ROWS = 2048, LEAST_ROWS = 48, LEAST_COLUMNS = 128, ITEMS_A_THREAD = 3 };
-enum { TILE_UNIT = 24, DEPTH_UNIT = 16 }; /* whole register tiles; whole cache lines */
+/* Whole register tiles; whole cache lines; what of a stored weight is turned together. */
+enum { TILE_UNIT = 24, DEPTH_UNIT = 16 };
+
+/* So few rows meet a weight in pieces of FEW_PANELS x WEIGHT_CHUNK, which are used while they lie in the first-level cache. */
+enum { FEW_ROWS = 4, FEW_PANELS = 4 };
 
 /* What a number costs in multiply-adds of a full register tile: to fetch a weight (decoding one text, 6 blocks of
  * 512 channels, takes 0.17 ns a weight, many rows 0.018 ns a multiply-add), and to move a number to another place.
@@ -70,7 +76,7 @@ static size_t piece_of(size_t n, size_t most, size_t unit)
 
 static size_t slab_depth(size_t inner, bool turned)
 {
-  return piece_of(inner, turned ? TURNED_DEPTH : SLAB_DEPTH, DEPTH_UNIT);
+  return piece_of(inner, turned ? TURNED_DEPTH : SLAB_DEPTH, turned ? DEPTH_UNIT : WEIGHT_CHUNK);
 }
 
 static size_t slab_floats(const alibi_context *context, size_t columns, size_t inner, bool turned)
@@ -88,13 +94,26 @@ size_t op_linear_panel_floats(const alibi_context *context, size_t rows, size_t 
   return size_mul((size_t)context->threads, larger(larger(forward, to_x), to_w));
 }
 
+/* One panel of rows that may lie in several parts, piece by piece: a row's whole blocks of every type. */
+static void pack_parts(const kernel_table *k, const matrix *w, size_t start, size_t width, float *panel)
+{
+  enum { PIECE = 256 };
+  float rows[PARTS_TILE * PIECE];
+  for (size_t i = 0; i < w->columns; i += PIECE) {
+    size_t n = smaller(w->columns - i, PIECE);
+    for (size_t r = 0; r < width; r++) parts_read(k, w, start + r, i, n, rows + r * PIECE);
+    k->pack(n, width, rows, 1, PIECE, panel + i * k->tile_columns);
+  }
+}
+
 void op_pack_weight(alibi_context *context, const matrix *w, float *packed)
 {
   const kernel_table *k = context->kernel;
-  size_t items = count_blocks(w->rows, COLUMN_BLOCK);
+  size_t block = w->parts ? k->tile_columns : COLUMN_BLOCK, items = count_blocks(w->rows, block);
   OP_FOR_ITEMS(context, static, items, (double)w->rows * (double)w->columns * MOVE, {
-    size_t start = item * COLUMN_BLOCK, width = smaller(w->rows - start, COLUMN_BLOCK);
-    k->pack(w->columns, width, w->data + start * w->stride, 1, w->stride, packed + start * w->columns);
+    size_t start = item * block, width = smaller(w->rows - start, block);
+    if (w->parts) pack_parts(k, w, start, width, packed + start * w->columns);
+    else k->pack(w->columns, width, w->data + start * w->stride, 1, w->stride, packed + start * w->columns);
   });
 }
 
@@ -180,6 +199,71 @@ static void slab_product(alibi_context *context, const op_workspace *work, const
   });
 }
 
+/* Of parts: how many blocks of columns, and which part the block `index` is of, its first column there and in all. */
+static size_t part_blocks(const matrix *w, size_t columns)
+{
+  size_t blocks = 0;
+  for (size_t i = 0; i < w->part_count; i++) blocks += count_blocks(w->parts[i].rows, columns);
+  return blocks;
+}
+
+typedef struct part_place {
+  const matrix_part *part;
+  size_t first, column;
+} part_place;
+
+static part_place place_of_block(const matrix *w, size_t columns, size_t index)
+{
+  part_place at = {w->parts, 0, 0};
+  for (size_t blocks; index >= (blocks = count_blocks(at.part->rows, columns)); at.part++) {
+    index -= blocks;
+    at.column += at.part->rows;
+  }
+  at.first = index * columns;
+  at.column += at.first;
+  return at;
+}
+
+/* Rows r0 .. last-1 against the columns of an opened block, which begin at c0, in slabs `wide` and `depth` at most. */
+static void part_product(const product_shape *p, const parts_block *b, size_t r0, size_t last, size_t c0, size_t wide,
+                         size_t depth, float *slab)
+{
+  const kernel_table *k = b->k;
+  size_t strip = larger(STRIP / depth / TILE_UNIT, 1) * TILE_UNIT;
+  for (size_t c = 0; c < b->width; c += wide) {
+    size_t width = smaller(b->width - c, wide), i0 = 0;
+    do {
+      size_t deep = smaller(p->inner - i0, depth);
+      parts_pack(b, c, width, i0, deep, slab);
+      for (size_t r = r0; r < last; r += strip) {
+        size_t height = smaller(last - r, strip);
+        if (i0 == 0) start_rows(k, p, r, c0 + c, height, width);
+        k->matmul(height, width, deep, p->a + r * p->row_stride + i0, p->row_stride, 1, slab,
+                  p->c + r * p->c_stride + c0 + c, p->c_stride, goes_on(p) || i0 > 0);
+      }
+      i0 += deep;
+    } while (i0 < p->inner);
+  }
+}
+
+/* As slab_product, of a weight in parts.  A block of columns lies in one part. */
+static void parts_product(alibi_context *context, const op_workspace *work, const product_shape *p, const matrix *w)
+{
+  const kernel_table *k = context->kernel;
+  slab_cut cut = cut_product(context, p, false);
+  bool few = p->rows <= FEW_ROWS && k->lanes > 1; /* the reference rounds once a slab: all rows have the same ones */
+  size_t wide = few ? FEW_PANELS * k->tile_columns : cut.columns, depth = few ? WEIGHT_CHUNK : cut.depth;
+  double operations = (double)(p->rows + MOVE) * (double)p->columns * (double)p->inner;
+  OP_FOR_ITEMS(context, dynamic, cut.row_items * part_blocks(w, cut.columns), operations, {
+    size_t r0 = item % cut.row_items * cut.rows;
+    part_place at = place_of_block(w, cut.columns, item / cut.row_items);
+    parts_block block;
+    parts_open(&block, k, at.part, at.first, smaller(at.part->rows - at.first, cut.columns));
+    part_product(p, &block, r0, smaller(r0 + cut.rows, p->rows), at.column, wide, smaller(depth, larger(p->inner, 1)),
+                 work->panels + worker * cut.floats);
+  });
+}
+
 void op_linear_forward(alibi_context *context, const op_workspace *work, size_t rows, const float *x,
                        size_t x_stride, const matrix *w, const float *bias, const float *addend, float *y,
                        size_t y_stride)
@@ -195,6 +279,7 @@ void op_linear_forward(alibi_context *context, const op_workspace *work, size_t 
                      .c = y,
                      .c_stride = y_stride};
   if (w->packed) packed_product(context, &p, w->packed);
+  else if (w->parts) parts_product(context, work, &p, w);
   else slab_product(context, work, &p, false, (right_operand){w->data, 1, w->stride});
 }
 
@@ -214,6 +299,7 @@ void op_linear_backward(alibi_context *context, const op_workspace *work, size_t
                         size_t x_stride, const matrix *w, const float *dy, size_t dy_stride, float *dx,
                         size_t dx_stride, float *dw, float *dbias)
 {
+  assert(!w->parts);
   if (dx) {
     product_shape p = {.rows = rows,
                        .columns = w->columns,

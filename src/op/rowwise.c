@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "op/op.h"
+#include "op/parts.h"
 #include "op/team.h"
 
 enum { ROW_BLOCK = 32, COLUMN_BLOCK = 64, FLAT_BLOCK = 16384 };
@@ -200,7 +201,8 @@ void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, 
     span b = block_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++) {
       float *row = x + r * channels;
-      memcpy(row, table->data + tokens[r] * table->stride, channels * sizeof *row);
+      if (table->parts) parts_read(k, table, tokens[r], 0, channels, row);
+      else memcpy(row, table->data + tokens[r] * table->stride, channels * sizeof *row);
       if (scale != 1) k->scale(channels, scale, row);
       if (position) k->add(channels, position + positions[r] * channels, row);
     }

@@ -1,0 +1,196 @@
+/* Stored weights: every type widened and turned by every table against plain C, bit by bit; narrowed and widened again. */
+#include "kernel_test.h"
+
+#include "kernel/weight_plain.h"
+
+/* Bytes that end (begin) where a forbidden page begins (ends). */
+static unsigned char *guarded_bytes(size_t n)
+{
+  unsigned char *p = (unsigned char *)guarded_floats((n + 3) / 4);
+  return guard_edge == EDGE_AT_END ? p + ((n + 3) / 4 * 4 - n) : p;
+}
+
+static unsigned char *random_bytes(size_t n)
+{
+  unsigned char *p = guarded_bytes(n);
+  for (size_t i = 0; i < n; i++) p[i] = (unsigned char)(random_unit() * 256);
+  return p;
+}
+
+static size_t bytes_of(weight_type type, size_t n)
+{
+  return n / weight_block_elements(type) * weight_block_bytes(type);
+}
+
+/* Any NaN is as good as another: which one a sum of two becomes is the processor's affair. */
+static void expect_weights(const char *what, const char *isa, weight_type type, size_t n, const float *found,
+                           const float *expected)
+{
+  for (size_t i = 0; i < n; i++)
+    if (!(isnan(found[i]) && isnan(expected[i])) && memcmp(found + i, expected + i, sizeof *found) != 0)
+      fail_msg("%s of %s, %s: number %zu of %zu: expected %a, found %a", what, weight_type_name(type), isa, i, n,
+               (double)expected[i], (double)found[i]);
+}
+
+static void rows_are_widened(void **unused)
+{
+  (void)unused;
+  FOR_EACH_EDGE
+    FOR_EACH_TABLE(t)
+      for (int type = 0; type < WEIGHT_TYPES; type++)
+        for (size_t blocks = 0; blocks < 40; blocks++) {
+          size_t n = blocks * weight_block_elements((weight_type)type);
+          const unsigned char *data = random_bytes(bytes_of((weight_type)type, n));
+          float *found = filled_floats(n, 7), *expected = filled_floats(n, 8);
+          t->widen((weight_type)type, n, data, found);
+          weight_widen((weight_type)type, n, data, expected);
+          expect_weights("widen", t->name, (weight_type)type, n, found, expected);
+          guarded_free();
+        }
+}
+
+/* All numbers of 16 bits, against arithmetic on their parts. */
+static void every_half_is_right(void **unused)
+{
+  (void)unused;
+  enum { ALL = 1 << 16 };
+  guard_edge = EDGE_AT_END;
+  unsigned char *data = guarded_bytes(2 * ALL);
+  float *half = guarded_floats(ALL), *bfloat = guarded_floats(ALL);
+  for (int i = 0; i < ALL; i++) {
+    double sign = i & 0x8000 ? -1 : 1, size = i & 0x3ff;
+    int exponent = i >> 10 & 31;
+    if (exponent == 31) half[i] = size > 0 ? NAN : (float)sign * INFINITY;
+    else half[i] = (float)(exponent ? sign * ldexp(1024 + size, exponent - 25) : sign * ldexp(size, -24));
+    uint32_t bits = (uint32_t)i << 16;
+    memcpy(bfloat + i, &bits, sizeof bits);
+    data[2 * i] = (unsigned char)(i & 255);
+    data[2 * i + 1] = (unsigned char)(i >> 8);
+  }
+  float *found = guarded_floats(ALL);
+  weight_widen(WEIGHT_F16, ALL, data, found);
+  expect_weights("plain C", "", WEIGHT_F16, ALL, found, half);
+  FOR_EACH_TABLE(t) {
+    t->widen(WEIGHT_F16, ALL, data, found);
+    expect_weights("widen", t->name, WEIGHT_F16, ALL, found, half);
+    t->widen(WEIGHT_BF16, ALL, data, found);
+    expect_weights("widen", t->name, WEIGHT_BF16, ALL, found, bfloat);
+  }
+  unsigned char back[2];
+  for (int i = 0; i < ALL; i++) {
+    weight_narrow(WEIGHT_F16, 1, half + i, back);
+    if (!isnan(half[i]) && memcmp(back, data + 2 * i, 2) != 0) fail_msg("half %04x is not the same again", i);
+    weight_narrow(WEIGHT_BF16, 1, bfloat + i, back);
+    if (!isnan(bfloat[i]) && memcmp(back, data + 2 * i, 2) != 0) fail_msg("bfloat %04x is not the same again", i);
+  }
+  guarded_free();
+}
+
+/* Numbers from .. from + n - 1 of rows of `length`, some of which are the same row. */
+static void check_turn(const kernel_table *t, weight_type type, size_t length, size_t from, size_t n, bool scaled)
+{
+  const void *rows[64];
+  const unsigned char *distinct[64];
+  size_t tile = t->tile_columns, count = 1 + (size_t)(random_unit() * (double)tile);
+  for (size_t r = 0; r < count; r++) distinct[r] = random_bytes(bytes_of(type, length));
+  for (size_t r = 0; r < tile; r++) rows[r] = distinct[r % count];
+  float *scales = random_floats(tile), *found = filled_floats(n * tile, 7), *expected = guarded_floats(n * tile);
+  float *row = guarded_floats(length);
+  t->turn(type, rows, from, n, scaled ? scales : NULL, found);
+  for (size_t c = 0; c < tile; c++) {
+    weight_widen(type, length, rows[c], row);
+    for (size_t i = 0; i < n; i++) expected[i * tile + c] = scaled ? row[from + i] * scales[c] : row[from + i];
+  }
+  expect_weights("turn", t->name, type, n * tile, found, expected);
+  guarded_free();
+}
+
+static void rows_are_turned(void **unused)
+{
+  (void)unused;
+  FOR_EACH_EDGE
+    for (size_t index = 0; index < kernel_table_count(); index++) {
+      const kernel_table *t = kernel_table_at(index);
+      for (int i = 0; t && i < WEIGHT_TYPES; i++) {
+        weight_type type = (weight_type)i;
+        size_t block = weight_block_elements(type), unit = block == 256 ? WEIGHT_CHUNK : block, length = 512;
+        for (size_t from = 0; from < length; from += 64)
+          for (size_t n = 64; from + n <= length; n += 192) check_turn(t, type, length, from, n, n % 128);
+        for (size_t n = unit; block < 256 && n < 21 * unit; n += unit) { /* short rows, and odd tails of long ones */
+          check_turn(t, type, n, 0, n, n % 2);
+          check_turn(t, type, 3 * unit + n, 3 * unit, n, n % 2 == 0);
+        }
+      }
+    }
+}
+
+static double error_of(weight_type type, size_t n, const float *x)
+{
+  unsigned char *stored = guarded_bytes(bytes_of(type, n));
+  float *back = guarded_floats(n);
+  double squares = 0, all = 0;
+  weight_narrow(type, n, x, stored);
+  weight_widen(type, n, stored, back);
+  for (size_t i = 0; i < n; i++) {
+    squares += (double)(back[i] - x[i]) * (back[i] - x[i]);
+    all += (double)x[i] * x[i];
+  }
+  return sqrt(squares / all);
+}
+
+/* Of normal numbers Q8_0 keeps 8 bits of the largest, Q4_0 4, and Q4_K finds better places for its 4. */
+static void narrowed_numbers_are_near(void **unused)
+{
+  (void)unused;
+  enum { N = 64 * 256 };
+  FOR_EACH_EDGE {
+    float *x = guarded_floats(N);
+    for (int i = 0; i < N; i++) {
+      double sum = 0;
+      for (int j = 0; j < 12; j++) sum += random_unit() - 0.5;
+      x[i] = (float)(0.02 * sum);
+    }
+    assert_true(error_of(WEIGHT_F16, N, x) < 3e-4);
+    assert_true(error_of(WEIGHT_BF16, N, x) < 2.4e-3);
+    double q8 = error_of(WEIGHT_Q8_0, N, x), q4 = error_of(WEIGHT_Q4_0, N, x), q4_k = error_of(WEIGHT_Q4_K, N, x);
+    if (!(q8 < 0.006 && q4 < 0.1 && q4_k < 0.075)) fail_msg("errors: Q8_0 %g, Q4_0 %g, Q4_K %g", q8, q4, q4_k);
+    guarded_free();
+  }
+}
+
+/* Zeros, equal numbers and one sign only are kept as well as 4 bits can; what is not finite ends nothing. */
+static void unusual_numbers_are_narrowed(void **unused)
+{
+  (void)unused;
+  guard_edge = EDGE_AT_END;
+  static const weight_type types[] = {WEIGHT_F16, WEIGHT_BF16, WEIGHT_Q8_0, WEIGHT_Q4_0, WEIGHT_Q4_K};
+  for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+    assert_true(weight_can_narrow(types[t]));
+    unsigned char *stored = guarded_bytes(bytes_of(types[t], 256));
+    float *x = filled_floats(256, 0), *back = guarded_floats(256);
+    weight_narrow(types[t], 256, x, stored);
+    weight_widen(types[t], 256, stored, back);
+    for (int i = 0; i < 256; i++) assert_true(back[i] == 0);
+    for (float value = -0.5f; value < 1; value += 1) {
+      for (int i = 0; i < 256; i++) x[i] = value;
+      weight_narrow(types[t], 256, x, stored);
+      weight_widen(types[t], 256, stored, back);
+      for (int i = 0; i < 256; i++) assert_true(fabsf(back[i] - value) < 1e-3f);
+    }
+    for (int i = 0; i < 256; i++) x[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : FLT_MAX;
+    weight_narrow(types[t], 256, x, stored);
+    guarded_free();
+  }
+  assert_false(weight_can_narrow(WEIGHT_Q6_K));
+}
+
+int main(void)
+{
+  print_tables();
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rows_are_widened),          cmocka_unit_test(every_half_is_right),
+      cmocka_unit_test(rows_are_turned),           cmocka_unit_test(narrowed_numbers_are_near),
+      cmocka_unit_test(unusual_numbers_are_narrowed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
