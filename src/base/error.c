@@ -15,6 +15,9 @@ static void write_sentence(alibi_error *error, status code, const char *format, 
 {
   error->status = code;
   vsnprintf(error->message, sizeof error->message, format, arguments);
+  /* A name out of a damaged file may hold anything; a sentence is one line and commands no terminal. */
+  for (char *c = error->message; *c; c++)
+    if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';
 }
 
 status fail(alibi_error *error, status code, const char *format, ...)

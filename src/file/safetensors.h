@@ -30,4 +30,13 @@ status safetensors_write(const char *path, const file_tensor *tensors, size_t co
 status safetensors_write_from(const char *path, const file_tensor *tensors, size_t count,
                               const char *const *metadata, const tensor_source *source, alibi_error *error);
 
+/* A model in a folder, which is made where it is missing: shards model-0000i-of-0000n.safetensors of at most
+ * `most` bytes of data each (one tensor may be larger), then model.safetensors.index.json; where one shard is
+ * enough, model.safetensors alone.  Each file is atomic, and the index comes last.  ALIBI_FAILED where the folder
+ * holds a model whose files a reader would prefer or mix up.  source: as above, or NULL for the tensors' own data.
+ */
+status safetensors_write_shards(const char *directory, const file_tensor *tensors, size_t count,
+                                const char *const *metadata, const tensor_source *source, size_t most,
+                                alibi_error *error);
+
 #endif

@@ -14,11 +14,11 @@ enum { TENSOR_MAX_DIMENSIONS = 8 };
 typedef struct file_tensor {
   const char *name; /* borrowed from the file object */
   tensor_type type;
-  int dimensions; /* 0: one number */
+  int dimensions;                      /* 0: one number */
   size_t shape[TENSOR_MAX_DIMENSIONS]; /* outermost first, row-major; a matrix is {rows, columns} */
   const void *data; /* little-endian, inside the mapping, at ANY address (read it with memcpy or unaligned loads);
                        lives as long as the file object */
-  size_t bytes; /* what type and shape say */
+  size_t bytes;     /* what type and shape say */
 } file_tensor;
 
 /* ---- writing: data by parts ---- */
@@ -33,8 +33,9 @@ typedef struct tensor_sink {
 /* The next bytes of the tensor; more than it has are refused (ALIBI_INVALID). */
 status tensor_sink_write(tensor_sink *sink, const void *data, size_t bytes, alibi_error *error);
 
-/* Where a writer gets data from: it calls `give` once for each tensor, in the order of the file; give writes all of
- * the tensor's bytes by as many tensor_sink_write as it likes.  index: of the list that the writer was given. */
+/* Where a writer gets data from: it calls `give` once for each tensor, in the order of the file; give writes all
+ * of the tensor's bytes by as many tensor_sink_write as it likes.  index: of the list that the writer was given.
+ */
 typedef struct tensor_source {
   status (*give)(void *state, size_t index, tensor_sink *sink, alibi_error *error);
   void *state;

@@ -1,14 +1,17 @@
-/* Tensors by name over the formats and over shards.  The one idea: whatever the format, opening ends in one array of
- * file_tensor and one array of parts; which format a part has is asked in this file alone. */
+/* Tensors by name over the formats and over shards.  The one idea: whatever the format, opening ends in one array
+ * of file_tensor and one array of parts; which format a part has is asked in this file alone. */
 #include "file/tensor_file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/directory.h"
 #include "base/memory.h"
 #include "base/system.h"
 #include "file/gguf.h"
+#include "file/json.h"
 #include "file/safetensors.h"
+#include "file/torch_file.h"
 
 typedef enum file_format { FORMAT_SAFETENSORS, FORMAT_GGUF, FORMAT_TORCH } file_format;
 
@@ -18,8 +21,9 @@ static const char *const format_names[] = {"safetensors", "gguf", "torch"};
 typedef struct part {
   char *path;
   safetensors_file *safetensors;
+  torch_file *torch;
   const gguf_file *gguf; /* one of the whole's list */
-  size_t begin; /* index of its first tensor */
+  size_t begin;          /* index of its first tensor */
 } part;
 
 struct tensor_file {
@@ -42,7 +46,7 @@ static status part_open(part *p, const char *path, file_format format, alibi_err
   switch (format) {
   case FORMAT_SAFETENSORS: return safetensors_open(path, &p->safetensors, error);
   case FORMAT_GGUF: break; /* by open_gguf */
-  case FORMAT_TORCH: return fail(error, ALIBI_BAD_INPUT, "%s: PyTorch's files are not read yet", path);
+  case FORMAT_TORCH: return torch_file_open(path, &p->torch, error);
   }
   return ALIBI_OK;
 }
@@ -50,17 +54,20 @@ static status part_open(part *p, const char *path, file_format format, alibi_err
 static void part_close(part *p)
 {
   safetensors_close(p->safetensors);
+  torch_file_close(p->torch);
   free(p->path);
 }
 
 static size_t part_size(const part *p)
 {
-  return p->gguf ? gguf_count(p->gguf) : safetensors_count(p->safetensors);
+  if (p->gguf) return gguf_count(p->gguf);
+  return p->torch ? torch_file_count(p->torch) : safetensors_count(p->safetensors);
 }
 
 static const file_tensor *part_at(const part *p, size_t index)
 {
-  return p->gguf ? gguf_at(p->gguf, index) : safetensors_at(p->safetensors, index);
+  if (p->gguf) return gguf_at(p->gguf, index);
+  return p->torch ? torch_file_at(p->torch, index) : safetensors_at(p->safetensors, index);
 }
 
 /* ---- which format ---- */
@@ -85,7 +92,9 @@ static status find_format(const char *path, file_format *format, alibi_error *er
   else if ((map.size > 8 && map.data[8] == '{') || ends_with(path, ".safetensors")) *format = FORMAT_SAFETENSORS;
   else if (ends_with(path, ".gguf")) *format = FORMAT_GGUF;
   else if (ends_with(path, ".bin") || ends_with(path, ".pt") || ends_with(path, ".pth")) *format = FORMAT_TORCH;
-  else RAISE(error, ALIBI_BAD_INPUT, "%s: expected a file of safetensors, GGUF or PyTorch's, found neither", path);
+  else
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected a file of safetensors, GGUF or PyTorch's, found none of these",
+          path);
 done:
   mapped_file_close(&map);
   return result;
@@ -151,14 +160,173 @@ done:
   return result;
 }
 
-static status open_directory(tensor_file *file, const char *path, alibi_error *error)
+/* ---- shards ---- */
+
+/* A name of the index stands for a file beside it: one that leads elsewhere is refused. */
+static bool is_plain_name(const char *name)
+{
+  return name[0] != '\0' && name[0] != '.' && !strpbrk(name, "/\\");
+}
+
+/* The map from tensors to shards. */
+typedef struct shard_index {
+  const char *path;
+  const json_node *map;
+  char *folder;       /* of the index */
+  const char **names; /* of shards, each once */
+  size_t count;
+} shard_index;
+
+static int compare_text(const void *a, const void *b)
+{
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static status read_shard_names(shard_index *index, alibi_error *error)
+{
+  size_t tensors = node_count(index->map);
+  status result = memory_new(&index->names, tensors, sizeof *index->names, index->path, error);
+  if (result != ALIBI_OK) return result;
+  for (size_t i = 0; i < tensors; i++) {
+    const char *tensor, *name = node_text(node_member(index->map, i, &tensor), NULL);
+    if (!name || !is_plain_name(name))
+      return fail(error, ALIBI_BAD_INPUT, "%s: weight_map: '%s': expected the name of a file beside it, found %s",
+                  index->path, tensor, name ? name : "no text");
+    index->names[i] = name;
+  }
+  qsort(index->names, tensors, sizeof *index->names, compare_text);
+  for (size_t i = 0; i < tensors; i++)
+    if (i == 0 || strcmp(index->names[index->count - 1], index->names[i]) != 0)
+      index->names[index->count++] = index->names[i];
+  return ALIBI_OK;
+}
+
+static status open_shard(tensor_file *file, const shard_index *index, const char *name, alibi_error *error)
 {
   status result = ALIBI_OK;
-  char *inside = path_join(path, "model.safetensors");
-  if (!inside) RAISE(error, ALIBI_FAILED, "%s: not enough memory to open it", path);
-  if (!path_exists(inside))
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected a file model.safetensors in the directory, found none", path);
-  TRY(open_single(file, inside, error));
+  file_format format;
+  part *p = &file->parts[file->part_count];
+  char *path = path_join(index->folder, name);
+  if (!path) RAISE(error, ALIBI_FAILED, "%s: not enough memory to open it", index->path);
+  if (!path_exists(path))
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected its shard '%s' beside it, found none", index->path, name);
+  TRY(find_format(path, &format, error));
+  if (file->part_count == 0) file->format = format;
+  if (format == FORMAT_GGUF || format != file->format)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: shard '%s': expected %s, found %s", index->path, name,
+          format == FORMAT_GGUF ? "safetensors or PyTorch's" : format_names[file->format], format_names[format]);
+  file->part_count++; /* it is closed with the others, also half open */
+  TRY(part_open(p, path, format, error));
+done:
+  free(path);
+  return result;
+}
+
+/* Every tensor of the map is in its shard, and the shards have no others. */
+static status check_map(const tensor_file *file, const shard_index *index, alibi_error *error)
+{
+  for (size_t i = 0; i < node_count(index->map); i++) {
+    const char *name, *shard = node_text(node_member(index->map, i, &name), "");
+    const file_tensor *t = tensor_file_find(file, name);
+    const char *found = t ? strrchr(tensor_file_path_of(file, t), '/') : NULL;
+    if (!t || strcmp(found + 1, shard) != 0)
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected it in the shard '%s', found %s%s%s",
+                  index->path, name, shard, t ? "it in '" : "none", t ? found + 1 : "", t ? "'" : "");
+  }
+  for (size_t i = 0; i < file->count; i++)
+    if (!node_get(index->map, file->tensors[i].name))
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected it in weight_map too",
+                  tensor_file_path(file, i), file->tensors[i].name);
+  return ALIBI_OK;
+}
+
+static status open_index(tensor_file *file, const char *path, alibi_error *error)
+{
+  shard_index index = {.path = path};
+  json_node *root = NULL;
+  status result;
+  TRY(node_read_file(path, &root, error));
+  index.map = node_get(root, "weight_map");
+  if (node_kind_of(index.map) != NODE_OBJECT || node_count(index.map) == 0)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected an object weight_map, from tensors to shards", path);
+  index.folder = strdup(path);
+  if (!index.folder) RAISE(error, ALIBI_FAILED, "%s: not enough memory to open it", path);
+  char *slash = strrchr(index.folder, '/');
+  strcpy(slash ? slash + 1 : index.folder, slash ? "" : ".");
+  TRY(read_shard_names(&index, error));
+  TRY(memory_new(&file->parts, index.count, sizeof *file->parts, path, error));
+  for (size_t i = 0; i < index.count; i++) TRY(open_shard(file, &index, index.names[i], error));
+  TRY(gather(file, error));
+  TRY(check_map(file, &index, error));
+done:
+  memory_free(index.names);
+  free(index.folder);
+  node_free(root);
+  return result;
+}
+
+/* ---- directories ---- */
+
+static status open_file(tensor_file *file, const char *path, alibi_error *error)
+{
+  return ends_with(path, ".index.json") ? open_index(file, path, error) : open_single(file, path, error);
+}
+
+/* Two names of one split model, NAME-00001-of-00003.gguf: they differ in the first number alone. */
+static bool same_split(const char *a, const char *b)
+{
+  static const char number[] = "00001", end[] = "-of-00003.gguf";
+  size_t size = strlen(a), tail = sizeof end - 1, digits = sizeof number - 1;
+  if (size != strlen(b) || size < tail + digits) return false;
+  const char *last = a + size - tail;
+  return memcmp(last, end, 4) == 0 && strcmp(last, b + size - tail) == 0 &&
+         memcmp(a, b, size - tail - digits) == 0;
+}
+
+/* The .gguf file of the folder; any of a split model stands for it. */
+static status find_gguf(const char *directory, char **path, alibi_error *error)
+{
+  directory_list list = {0};
+  const char *found = NULL;
+  status result;
+  *path = NULL;
+  TRY(directory_read(directory, &list, error));
+  for (size_t i = 0; i < list.count; i++) {
+    const char *name = list.names[i];
+    if (!ends_with(name, ".gguf")) continue;
+    if (found && !same_split(found, name))
+      RAISE(error, ALIBI_BAD_INPUT, "%s: expected one model, found %s and %s: name the file", directory, found,
+            name);
+    if (!found) found = name;
+  }
+  if (found && !(*path = path_join(directory, found)))
+    RAISE(error, ALIBI_FAILED, "%s: not enough memory to open it", directory);
+done:
+  directory_list_free(&list);
+  return result;
+}
+
+static status open_directory(tensor_file *file, const char *path, alibi_error *error)
+{
+  static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", NULL,
+                                      "pytorch_model.bin", "pytorch_model.bin.index.json"};
+  status result = ALIBI_OK;
+  char *inside = NULL;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    if (!names[i]) TRY(find_gguf(path, &inside, error));
+    else if (!(inside = path_join(path, names[i])))
+      RAISE(error, ALIBI_FAILED, "%s: not enough memory to open it", path);
+    if (inside && path_exists(inside)) {
+      TRY(open_file(file, inside, error));
+      goto done;
+    }
+    free(inside);
+    inside = NULL;
+  }
+  RAISE(error, ALIBI_BAD_INPUT,
+        "%s: expected model.safetensors, its index and shards, a .gguf file or pytorch_model.bin in the "
+        "directory, found none",
+        path);
 done:
   free(inside);
   return result;
@@ -169,7 +337,7 @@ status tensor_file_open(const char *path, tensor_file **file, alibi_error *error
   status result;
   *file = NULL;
   TRY(memory_new(file, 1, sizeof **file, path, error));
-  TRY(path_is_directory(path) ? open_directory(*file, path, error) : open_single(*file, path, error));
+  TRY(path_is_directory(path) ? open_directory(*file, path, error) : open_file(*file, path, error));
 done:
   if (result != ALIBI_OK) {
     tensor_file_close(*file);

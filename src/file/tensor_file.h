@@ -1,5 +1,5 @@
-/* file/tensor_file.h - tensors by name, whatever the format of the file or files that hold them: safetensors, GGUF,
- * PyTorch's zip; one file or its shards.  Opening maps and checks; no tensor's data is read. */
+/* file/tensor_file.h - tensors by name, whatever the format of the file or files that hold them: safetensors,
+ * GGUF, PyTorch's zip; one file or its shards.  Opening maps and checks; no tensor's data is read. */
 #ifndef FILE_TENSOR_FILE_H
 #define FILE_TENSOR_FILE_H
 
@@ -13,14 +13,15 @@ typedef struct gguf_file gguf_file; /* file/gguf.h */
  * stands for all of them), or a directory that holds one of, the first that is there,
  *   model.safetensors, model.safetensors.index.json, *.gguf (one, or one split), pytorch_model.bin,
  *   pytorch_model.bin.index.json.
- * ALIBI_BAD_INPUT where nothing of that is there, or what is there does not agree with itself or with its index. */
+ * ALIBI_BAD_INPUT where nothing of that is there, or what is there does not agree with itself or with its index.
+ */
 status tensor_file_open(const char *path, tensor_file **file, alibi_error *error);
 void tensor_file_close(tensor_file *file); /* NULL is fine */
 
 size_t tensor_file_count(const tensor_file *file);
 /* Shard after shard, in the order of their data. */
-const file_tensor *tensor_file_at(const tensor_file *file, size_t index);          /* NULL past the end */
-const file_tensor *tensor_file_find(const tensor_file *file, const char *name);    /* NULL where it is absent */
+const file_tensor *tensor_file_at(const tensor_file *file, size_t index);       /* NULL past the end */
+const file_tensor *tensor_file_find(const tensor_file *file, const char *name); /* NULL where it is absent */
 
 const char *tensor_file_format(const tensor_file *file); /* "safetensors", "gguf", "torch" */
 /* The file that holds the tensor, for a sentence about it; of index 0 also where there are no tensors. */

@@ -65,6 +65,13 @@ static const type_row rows[TENSOR_TYPES] = {
     [TENSOR_Q1_0] = {"Q1_0", 128, 18, 41, false, true},
 };
 
+static const tensor_type weights[WEIGHT_TYPES] = {
+    [WEIGHT_F32] = TENSOR_F32,   [WEIGHT_F16] = TENSOR_F16,   [WEIGHT_BF16] = TENSOR_BF16,
+    [WEIGHT_Q8_0] = TENSOR_Q8_0, [WEIGHT_Q4_0] = TENSOR_Q4_0, [WEIGHT_Q4_1] = TENSOR_Q4_1,
+    [WEIGHT_Q5_0] = TENSOR_Q5_0, [WEIGHT_Q5_1] = TENSOR_Q5_1, [WEIGHT_Q4_K] = TENSOR_Q4_K,
+    [WEIGHT_Q5_K] = TENSOR_Q5_K, [WEIGHT_Q6_K] = TENSOR_Q6_K,
+};
+
 const char *tensor_type_name(tensor_type type)
 {
   return rows[type].name;
@@ -103,6 +110,21 @@ bool tensor_type_from_ggml(uint32_t number, tensor_type *type)
     return true;
   }
   return false;
+}
+
+bool tensor_type_weight(tensor_type type, weight_type *weight)
+{
+  for (size_t i = 0; i < WEIGHT_TYPES; i++) {
+    if (weights[i] != type) continue;
+    *weight = (weight_type)i;
+    return true;
+  }
+  return false;
+}
+
+tensor_type tensor_type_of_weight(weight_type weight)
+{
+  return weights[weight];
 }
 
 bool tensor_type_in_safetensors(tensor_type type)

@@ -186,6 +186,7 @@ static void disagreement_is_refused_by_name(void **unused)
       {" {}", "begins with '{'", 0},
       {"{}", "expected 0 bytes of data, found 4", 4},
       {"{} x", "not valid JSON", 0},
+      {"{\"\\u001b[31m\\n\":7}", "tensor '?[31m?': expected an object", 0}, /* one sentence, whatever the name */
       {"{\"w\":{\"dtype\":\"F32\"", "not valid JSON", 0},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) refuse(rows[i].header, rows[i].size, rows[i].part);
@@ -231,8 +232,12 @@ static void writing_refuses_what_could_not_be_read(void **unused)
   two[1] = (file_tensor){"v", TENSOR_F32, 1, {3}, data, 8};
   assert_int_equal(safetensors_write(path, two, 2, NULL, &error), ALIBI_INVALID);
   scratch_says(error.message, "tensor 'v'");
-  two[1] = (file_tensor){"v", TENSOR_F16, 1, {4}, data, 8};
+  two[1] = (file_tensor){"v", TENSOR_Q4_0, 1, {32}, data, 18};
   assert_int_equal(safetensors_write(path, two, 2, NULL, &error), ALIBI_INVALID);
+  scratch_says(error.message, "tensor 'v': expected a type that safetensors has, found Q4_0");
+  two[1] = (file_tensor){"v", TENSOR_F16, 1, {3}, data, 8};
+  assert_int_equal(safetensors_write(path, two, 2, NULL, &error), ALIBI_INVALID);
+  scratch_says(error.message, "tensor 'v': its 8 bytes do not fit its shape and type F16");
   scratch_expect(path, "old");
   assert_int_equal(scratch_entries(), 1);
   assert_int_equal(safetensors_write(scratch_path("absent/x"), two, 1, NULL, &error), ALIBI_FAILED);
