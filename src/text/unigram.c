@@ -15,18 +15,37 @@ enum { BRIEF = 256 }; /* bytes of a piece whose lattice lies on the stack */
 
 static inline void offer(const unigram_rules *rules, unigram_node *end, uint32_t start, uint32_t id, double sum)
 {
+  if (rules->single) sum = (float)sum;
   if (end->start != NOWHERE && !(sum > end->score)) return;
-  end->score = rules->single ? (float)sum : sum;
+  end->score = sum;
   end->start = start;
   end->id = id;
+}
+
+/* Far into a text a float is too coarse to tell good paths from better ones: all sums from here to the farthest
+ * place that was reached lose what is in common. */
+static void begin_anew(unigram_node *nodes, size_t start, size_t farthest)
+{
+  const float common = (float)nodes[start].score;
+  for (size_t i = start; i <= farthest; i++)
+    if (i == start || nodes[i].start != NOWHERE) nodes[i].score = (float)nodes[i].score - common;
+}
+
+/* The score of a user-defined piece: above that of any others, and the longer the better. */
+static inline double favour(size_t length)
+{
+  return (float)(0.1 * ((int)length - 1));
 }
 
 static void fill(const unigram_rules *rules, unigram_node *nodes, const unsigned char *text, size_t size)
 {
   const piece_trie *trie = rules->trie;
+  size_t farthest = 0;
   for (size_t start = 0; start < size;) {
     size_t character = utf8_length(text[start]);
     if (character > size - start) character = size - start;
+    if (rules->single && fabs(nodes[start].score) > UNIGRAM_SUM_MOST)
+      begin_anew(nodes, start, farthest > start ? farthest : start);
     const double sum = nodes[start].score;
     bool known = false;
     uint32_t node = TRIE_ROOT;
@@ -35,12 +54,15 @@ static void fill(const unigram_rules *rules, unigram_node *nodes, const unsigned
       if (id == TRIE_NONE) continue;
       size_t length = i + 1 - start;
       bool favoured = rules->favoured && rules->favoured[id];
-      double score = favoured ? (double)length * rules->highest - 0.1 : rules->scores[id];
+      double score = favoured ? favour(length) : rules->scores[id];
+      if (i + 1 > farthest) farthest = i + 1;
       offer(rules, &nodes[i + 1], (uint32_t)start, (uint32_t)id, score + sum);
       known |= length == character;
     }
-    if (!known)
+    if (!known) {
+      if (start + character > farthest) farthest = start + character;
       offer(rules, &nodes[start + character], (uint32_t)start, rules->unknown, rules->unknown_score + sum);
+    }
     start += character;
   }
 }

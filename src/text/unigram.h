@@ -12,6 +12,7 @@
 #include "text/piece_trie.h"
 #include "text/token_model.h"
 
+#define UNIGRAM_SUM_MOST 100000.0f
 #define UNIGRAM_UNKNOWN_PENALTY 10.0 /* an unknown character scores so much less than the worst piece */
 
 extern const token_model token_model_unigram;
@@ -20,10 +21,9 @@ typedef struct unigram_rules { /* all borrowed */
   const piece_trie *trie;
   const double *scores;         /* of a piece, by its id */
   const unsigned char *favoured; /* NULL, or [id]: a user-defined piece of SentencePiece, which always wins */
-  double highest;               /* the best score of a normal piece: what a favoured one gets for each byte */
   double unknown_score;
   uint32_t unknown; /* the id for unknown characters */
-  bool single;      /* sums are rounded to float, as SentencePiece keeps them */
+  bool single;      /* sums are floats, as SentencePiece keeps them, and begin anew beyond UNIGRAM_SUM_MOST */
 } unigram_rules;
 
 typedef struct unigram_node { /* one for every place between two bytes */
