@@ -31,21 +31,24 @@ def random_k_blocks(name, rows, columns, type, numbers):
         return bits.reshape(rows, -1)
 
     spread = quants.dequantize(scaled(1e-3), type).std() / 1e-3
-    wanted = 0.6 if "embed" in name or "lm_head" in name else 1.3 / math.sqrt(columns)
+    wanted = 0.6 if "embed" in name or "lm_head" in name else 0.8 / math.sqrt(columns)
     return scaled(wanted / spread)
 
 
-def store(tensors, type_name, generator):
+def store(tensors, case, generator):
     """Each tensor as it is stored, {name: (array, type)}, and the same values in float32."""
     raw, values = {}, {}
     for name, tensor in tensors.items():
-        type = Type[type_name] if tensor.dim() > 1 and not name.endswith(("token_type_embeddings.weight", "slopes")) else Type.F32
+        type = Type[case.other_type[0] if name.endswith(case.other_type[1]) else case.type]
+        if tensor.dim() < 2 or name.endswith(("token_type_embeddings.weight", "slopes")):
+            type = Type.F32
         if type.name in K_TYPES:
             stored = random_k_blocks(name, *tensor.shape, type, generator(name))
         else:
             stored = quants.quantize(tensor.numpy(), type)
         raw[name] = (stored, type)
-        values[name] = torch.from_numpy(np.ascontiguousarray(quants.dequantize(stored, type).astype(np.float32))).reshape(tensor.shape)
+        widened = np.ascontiguousarray(quants.dequantize(stored, type).astype(np.float32))
+        values[name] = torch.from_numpy(widened).reshape(tensor.shape)
     return raw, values
 
 
@@ -68,7 +71,8 @@ def permute(x, heads):
 def rope_divisors(c):
     """Llama 3's scaling of each frequency, as what it divides them by."""
     s, size = c["rope_scaling"], c["head_dim"]
-    factor, low, high, original = (s[k] for k in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"))
+    factor, low, high = s["factor"], s["low_freq_factor"], s["high_freq_factor"]
+    original = s["original_max_position_embeddings"]
     out = []
     for p in range(size // 2):
         wave = 2 * math.pi * c["rope_theta"] ** (2 * p / size)
@@ -232,10 +236,12 @@ def refact_keys(w, c):
 
 
 def refact_moves(name, x, c):
-    for part, halves in (("attn.kv", ("attn.k", "attn.v")), ("mlp.gate_up_proj", ("mlp.linear_1", "mlp.linear_3"))):
-        if f".{part}." in name:
-            return [(name.replace(part, half), y) for half, y in zip(halves, np.split(x, 2))]
-    return [(name, x)]
+    name = name.replace("transformer.h.", "model.layers.") if ".h." in name else name
+    for part, theirs in ((".attn.q.", ["self_attn.q_proj"]), (".attn.kv.", ["self_attn.k_proj", "self_attn.v_proj"]),
+                         (".mlp.gate_up_proj.", ["mlp.gate_proj", "mlp.up_proj"])):
+        if part in name:
+            return [(name.replace(part, f".{new}."), y) for new, y in zip(theirs, np.split(x, len(theirs)))]
+    return [(name.replace("model.layers.", "transformer.h."), x)]
 
 
 def jais_keys(w, c):

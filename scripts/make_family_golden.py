@@ -208,7 +208,7 @@ def make(case, root):
     tensors = {name: random_tensor(case, name, shape) for name, shape in reference.shapes().items()}
     case.adjust(tensors)
     if case.file == "gguf":
-        raw, tensors = family_gguf.store(tensors, case.type, lambda name: generator(case.name, name))
+        raw, tensors = family_gguf.store(tensors, case, lambda name: generator(case.name, name))
         family_gguf.write(directory / case.model, case, raw)
         (directory / "config.json").unlink()
     else:

@@ -257,7 +257,7 @@ def jais_shapes(c):
 
 def jais_forward(c, t, tokens, layers=None):
     heads, size, epsilon, count = c["n_head"], c["n_embd"] // c["n_head"], c["layer_norm_epsilon"], len(tokens)
-    mu = c["model_type"] == "btlm"
+    mu = "mup_embeddings_scale" in c  # BTLM's names of the scales, and newer Jais'
     by_size = c["mup_scale_qk_dot_by_d" if mu else "scale_qk_dot_by_d"]
     apart = distances(count).double()
     scaling = c.get("alibi_scaling")
