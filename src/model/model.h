@@ -52,6 +52,12 @@ void model_read_rows(const alibi_model *model, const parameter *p, size_t first,
 /* Adds all values, wherever they lie. */
 void model_add_to_fingerprint(const alibi_model *model, fingerprint *f);
 
+#define MODEL_CONFIG_FILE "config.json"
+
+/* Our own directory, whose configuration was read. */
+status model_open_directory(alibi_context *context, const char *directory, const json_node *node, alibi_model **model,
+                            alibi_error *error);
+
 /* May it be trained?  Names what stands against it. */
 status model_check_trainable(const alibi_model *model, alibi_error *error);
 /* Does a token see only those before it?  `what` cannot do without: "a session". */

@@ -10,7 +10,6 @@
 #include "file/safetensors.h"
 #include "model/model.h"
 
-#define CONFIG_FILE "config.json"
 #define WEIGHTS_FILE "model.safetensors"
 #define CONFIG_KEY "config" /* in the metadata of the weights */
 
@@ -61,13 +60,13 @@ status alibi_model_save(const alibi_model *model, const char *directory, alibi_e
   status result;
   TRY(model_check_placed(model, error));
   TRY(directory_make(directory, error));
-  TRY(join(directory, CONFIG_FILE, &config_path, error));
+  TRY(join(directory, MODEL_CONFIG_FILE, &config_path, error));
   TRY(join(directory, WEIGHTS_FILE, &weights_path, error));
   TRY(memory_new(&tensors, model->list.count, sizeof *tensors, "the list of tensors", error));
   for (size_t i = 0; i < model->list.count; i++) tensors[i] = tensor_of(&model->list.items[i]);
   node = model_config_node(&model->config);
   config_text = node_to_text(node);
-  if (!config_text) RAISE(error, ALIBI_FAILED, "not enough memory for the text of %s", CONFIG_FILE);
+  if (!config_text) RAISE(error, ALIBI_FAILED, "not enough memory for the text of %s", MODEL_CONFIG_FILE);
   const char *metadata[] = {"format", "alibi-decoder", CONFIG_KEY, config_text, NULL};
   const tensor_source source = {give_parameter, (void *)model};
   TRY(safetensors_write_from(weights_path, tensors, model->list.count, metadata, &source, error));
@@ -167,20 +166,16 @@ done:
   return result;
 }
 
-status alibi_model_open(alibi_context *context, const char *directory, alibi_model **model, alibi_error *error)
+status model_open_directory(alibi_context *context, const char *directory, const json_node *node, alibi_model **model,
+                            alibi_error *error)
 {
   char *config_path = NULL, *weights_path = NULL;
-  json_node *node = NULL;
   safetensors_file *file = NULL;
   alibi_model_config config;
   status result;
   *model = NULL;
-  TRY(join(directory, CONFIG_FILE, &config_path, error));
+  TRY(join(directory, MODEL_CONFIG_FILE, &config_path, error));
   TRY(join(directory, WEIGHTS_FILE, &weights_path, error));
-  if (!path_is_directory(directory))
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the directory of a model (with %s and %s)", directory, CONFIG_FILE,
-          WEIGHTS_FILE);
-  TRY(node_read_file(config_path, &node, error));
   TRY(model_config_read(node, config_path, &config, error));
   TRY(safetensors_open(weights_path, &file, error));
   TRY(check_tensors(file, weights_path, &config, error));
@@ -198,7 +193,6 @@ done:
     *model = NULL;
   }
   safetensors_close(file);
-  node_free(node);
   free(weights_path);
   free(config_path);
   return result;

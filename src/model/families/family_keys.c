@@ -1,0 +1,376 @@
+/* The configuration as a flat list of paths and values, each with a mark when it is asked for.  A public model's
+ * configuration can change its numbers by any key; so nothing may be skipped in silence, and what families know to be
+ * without effect they have to say. */
+#include "model/families/family_keys.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/number.h"
+
+typedef struct key_entry {
+  char *path;
+  const json_node *node; /* a value or an array; of an object only an empty one */
+  bool asked;
+} key_entry;
+
+struct family_keys {
+  const char *what, *prefix;
+  family_notes *notes;
+  key_entry *entries;
+  size_t count, capacity;
+  alibi_error first;
+};
+
+/* Keys of the library that saves configurations: how it is run, trained, generated from. */
+static const char *const without_effect[] = {
+    "architectures", "auto_map*", "model_type", "torch_dtype", "dtype", "transformers_version", "use_cache",
+    "_name_or_path", "name_or_path", "_commit_hash", "*_token_id", "*dropout*", "*_pdrop", "initializer_range",
+    "init_std", "gradient_checkpointing*", "use_return_dict", "return_dict", "output_attentions", "output_hidden_states",
+    "torchscript", "id2label*", "label2id*", "num_labels", "problem_type", "task_specific_params*", "finetuning_task",
+    "tokenizer_class", "tokenizer_name", "license", "keys_to_ignore_at_inference", "attn_implementation",
+    "_attn_implementation*", "_flash_attn_2_enabled", "use_flash_attn", "use_flash_attention", "chunk_size_feed_forward",
+    "is_decoder", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
+    "begin_suppress_tokens", "typical_p", "tf_legacy_loss", "use_bfloat16", "temperature", "top_k", "top_p",
+    "repetition_penalty", "do_sample", "num_beams", "num_beam_groups", "num_return_sequences", "max_length",
+    "min_length", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "diversity_penalty",
+    "early_stopping", "bad_words_ids", "output_scores", "return_dict_in_generate", "prefix", "summary_*", "pretraining_tp",
+    "unsloth_*", "vocab_file", NULL};
+
+/* The same of GGUF files: names, texts, how they were made. */
+static const char *const without_effect_gguf[] = {"general.*", "tokenizer.*", "split.*", "quantize.*", "imatrix.*", NULL};
+
+/* What would be another model. */
+static const char *const must_be_false[] = {"is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder",
+                                            "cross_attention_hidden_size", NULL};
+
+bool keys_match(const char *pattern, const char *name)
+{
+  while (*pattern && *pattern != '*')
+    if (*pattern++ != *name++) return false;
+  if (*pattern == '\0') return *name == '\0';
+  for (;; name++) {
+    if (keys_match(pattern + 1, name)) return true;
+    if (*name == '\0') return false;
+  }
+}
+
+static status add(family_keys *keys, const char *path, const json_node *node, alibi_error *error)
+{
+  status result = memory_grow(&keys->entries, &keys->capacity, keys->count + 1, sizeof *keys->entries,
+                              "the keys of a configuration", error);
+  if (result != ALIBI_OK) return result;
+  char *own = malloc(strlen(path) + 1);
+  if (!own) return fail(error, ALIBI_FAILED, "not enough memory for the keys of a configuration");
+  keys->entries[keys->count++] = (key_entry){.path = strcpy(own, path), .node = node};
+  return ALIBI_OK;
+}
+
+/* All values of an object whose own path is given; 64 levels at most (file/json.h). */
+static status flatten(family_keys *keys, const char *path, const json_node *object, alibi_error *error)
+{
+  status result = ALIBI_OK;
+  for (size_t i = 0; i < node_count(object); i++) {
+    const char *key;
+    const json_node *node = node_member(object, i, &key);
+    size_t size = strlen(path) + strlen(key) + 2;
+    char *full = malloc(size);
+    if (!full) return fail(error, ALIBI_FAILED, "not enough memory for the keys of a configuration");
+    snprintf(full, size, "%s%s%s", path, *path ? "." : "", key);
+    bool inner = node_kind_of(node) == NODE_OBJECT && node_count(node) > 0;
+    result = inner ? flatten(keys, full, node, error) : add(keys, full, node, error);
+    free(full);
+    if (result != ALIBI_OK) break;
+  }
+  return result;
+}
+
+/* The path is that key or within it. */
+static bool is_within(const char *path, const char *key)
+{
+  size_t size = strlen(key);
+  return strncmp(path, key, size) == 0 && (path[size] == '\0' || path[size] == '.');
+}
+
+static status ignore(family_keys *keys, const char *const *names, alibi_error *error)
+{
+  for (size_t n = 0; names && names[n]; n++) {
+    size_t found = 0, kept = 0;
+    for (size_t i = 0; i < keys->count; i++) {
+      if (!is_within(keys->entries[i].path, names[n])) {
+        keys->entries[kept++] = keys->entries[i];
+        continue;
+      }
+      found++;
+      free(keys->entries[i].path);
+    }
+    keys->count = kept;
+    if (found == 0)
+      return fail(error, ALIBI_INVALID, "ignored keys: expected keys of %s, found '%s', which is none", keys->what,
+                  names[n]);
+    family_note(keys->notes, "key '%s': ignored, as asked", names[n]);
+  }
+  return ALIBI_OK;
+}
+
+status keys_new(const json_node *object, const char *what, const char *prefix, const char *const *ignored,
+                family_notes *notes, family_keys **out, alibi_error *error)
+{
+  family_keys *keys = NULL;
+  status result;
+  *out = NULL;
+  if (node_kind_of(object) != NODE_OBJECT)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected an object with the keys of a model, found none", what);
+  TRY(memory_new(&keys, 1, sizeof *keys, "the keys of a configuration", error));
+  keys->what = what;
+  keys->prefix = prefix;
+  keys->notes = notes;
+  TRY(flatten(keys, "", object, error));
+  TRY(ignore(keys, ignored, error));
+  *out = keys;
+  return ALIBI_OK;
+done:
+  keys_free(keys);
+  return result;
+}
+
+void keys_free(family_keys *keys)
+{
+  if (!keys) return;
+  for (size_t i = 0; i < keys->count; i++) free(keys->entries[i].path);
+  free(keys->entries);
+  memory_free(keys);
+}
+
+bool keys_failed(const family_keys *keys)
+{
+  return keys->first.status != ALIBI_OK;
+}
+
+void keys_fail(family_keys *keys, const char *format, ...)
+{
+  char text[sizeof keys->first.message];
+  va_list arguments;
+  if (keys_failed(keys)) return;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  fail(&keys->first, ALIBI_BAD_INPUT, "%s: %s", keys->what, text);
+}
+
+enum { NAME_SIZE = 160 };
+
+/* One of the spellings in a list, with the prefix; false at the end. */
+static bool next_name(const family_keys *keys, const char **names, char name[NAME_SIZE])
+{
+  if (!**names) return false;
+  size_t size = strcspn(*names, "|");
+  snprintf(name, NAME_SIZE, "%s%.*s", keys->prefix, (int)size, *names);
+  *names += size + ((*names)[size] == '|');
+  return true;
+}
+
+static key_entry *find(const family_keys *keys, const char *name)
+{
+  for (size_t i = 0; i < keys->count; i++)
+    if (strcmp(keys->entries[i].path, name) == 0) return &keys->entries[i];
+  return NULL;
+}
+
+bool keys_have(const family_keys *keys, const char *names)
+{
+  char name[NAME_SIZE];
+  while (next_name(keys, &names, name))
+    for (size_t i = 0; i < keys->count; i++)
+      if (is_within(keys->entries[i].path, name) && node_kind_of(keys->entries[i].node) != NODE_NULL) return true;
+  return false;
+}
+
+static bool same(const json_node *a, const json_node *b)
+{
+  char *first = node_to_text(a), *second = node_to_text(b);
+  bool result = first && second && strcmp(first, second) == 0;
+  free(first);
+  free(second);
+  return result;
+}
+
+/* The value of a key under any of its spellings, marked as asked for; NULL where it is absent or null. */
+static const key_entry *ask(family_keys *keys, const char *names)
+{
+  char name[NAME_SIZE];
+  key_entry *found = NULL;
+  while (next_name(keys, &names, name)) {
+    key_entry *entry = find(keys, name);
+    if (!entry) continue;
+    entry->asked = true;
+    if (node_kind_of(entry->node) == NODE_NULL) continue;
+    if (found && !same(found->node, entry->node))
+      keys_fail(keys, "keys '%s' and '%s': expected one value, since they mean the same, found two", found->path,
+                entry->path);
+    if (!found) found = entry;
+  }
+  return found;
+}
+
+/* The name for a sentence about a key that is absent. */
+static void absent(family_keys *keys, const char *names, const char *expected)
+{
+  char name[NAME_SIZE];
+  next_name(keys, &names, name);
+  keys_fail(keys, "key '%s': expected %s, found none", name, expected);
+}
+
+static void wrong(family_keys *keys, const key_entry *entry, const char *expected)
+{
+  char *text = node_to_text(entry->node);
+  keys_fail(keys, "key '%s': expected %s, found %.80s", entry->path, expected, text ? text : "something else");
+  free(text);
+}
+
+int64_t keys_integer(family_keys *keys, const char *names, int64_t least, int64_t otherwise)
+{
+  const int64_t MOST = (int64_t)1 << 40;
+  char expected[64];
+  const key_entry *entry = ask(keys, names);
+  snprintf(expected, sizeof expected, "an integer of at least %lld", (long long)least);
+  if (!entry) {
+    if (otherwise == KEYS_REQUIRED) absent(keys, names, expected);
+    return otherwise == KEYS_REQUIRED ? least : otherwise;
+  }
+  double value = node_number(entry->node, NAN);
+  if (!(value >= (double)least && value <= (double)MOST && floor(value) == value)) {
+    wrong(keys, entry, expected);
+    return otherwise == KEYS_REQUIRED ? least : otherwise;
+  }
+  return (int64_t)value;
+}
+
+int64_t keys_size(family_keys *keys, const char *names, int64_t otherwise)
+{
+  return keys_integer(keys, names, 1, otherwise);
+}
+
+double keys_real(family_keys *keys, const char *names, double otherwise)
+{
+  const key_entry *entry = ask(keys, names);
+  if (!entry) return otherwise;
+  double value = node_number(entry->node, NAN);
+  if (node_kind_of(entry->node) == NODE_TEXT && number_read(node_text(entry->node, ""), &value))
+    family_note(keys->notes, "key '%s': a text, read as the number %g", entry->path, value);
+  if (isfinite(value)) return value;
+  wrong(keys, entry, "a number");
+  return otherwise;
+}
+
+bool keys_boolean(family_keys *keys, const char *names, bool otherwise)
+{
+  const key_entry *entry = ask(keys, names);
+  if (!entry) return otherwise;
+  if (node_kind_of(entry->node) == NODE_BOOLEAN) return node_boolean(entry->node, otherwise);
+  wrong(keys, entry, "true or false");
+  return otherwise;
+}
+
+const char *keys_text(family_keys *keys, const char *names, const char *otherwise)
+{
+  const key_entry *entry = ask(keys, names);
+  if (!entry) return otherwise;
+  if (node_kind_of(entry->node) == NODE_TEXT) return node_text(entry->node, otherwise);
+  wrong(keys, entry, "a text");
+  return otherwise;
+}
+
+bool keys_is_text(const family_keys *keys, const char *names, const char *text)
+{
+  char name[NAME_SIZE];
+  while (next_name(keys, &names, name)) {
+    const key_entry *entry = find(keys, name);
+    if (entry && strcmp(node_text(entry->node, ""), text) == 0) return true;
+  }
+  return false;
+}
+
+const json_node *keys_array(family_keys *keys, const char *names)
+{
+  const key_entry *entry = ask(keys, names);
+  if (!entry || node_kind_of(entry->node) == NODE_ARRAY) return entry ? entry->node : NULL;
+  wrong(keys, entry, "a list");
+  return NULL;
+}
+
+void keys_expect_boolean(family_keys *keys, const char *names, bool value)
+{
+  if (keys_boolean(keys, names, value) == value) return;
+  wrong(keys, ask(keys, names), value ? "true, all that is known to run" : "false, all that is known to run");
+}
+
+void keys_expect_text(family_keys *keys, const char *names, const char *value)
+{
+  char expected[NAME_SIZE];
+  if (strcmp(keys_text(keys, names, value), value) == 0) return;
+  snprintf(expected, sizeof expected, "\"%s\", all that is known to run", value);
+  wrong(keys, ask(keys, names), expected);
+}
+
+void keys_expect_integer(family_keys *keys, const char *names, int64_t value)
+{
+  char expected[NAME_SIZE];
+  if (keys_integer(keys, names, -1, value) == value || keys_failed(keys)) return;
+  snprintf(expected, sizeof expected, "%lld, all that is known to run", (long long)value);
+  wrong(keys, ask(keys, names), expected);
+}
+
+void keys_no_effect(family_keys *keys, const char *const *names)
+{
+  char name[NAME_SIZE];
+  for (size_t n = 0; names && names[n]; n++) {
+    snprintf(name, sizeof name, "%s%s", keys->prefix, names[n]);
+    for (size_t i = 0; i < keys->count; i++) {
+      key_entry *entry = &keys->entries[i];
+      if (entry->asked || !keys_match(name, entry->path)) continue;
+      entry->asked = true;
+      family_note(keys->notes, "key '%s': no effect", entry->path);
+    }
+  }
+}
+
+static void check_false(family_keys *keys)
+{
+  for (size_t n = 0; must_be_false[n]; n++) {
+    key_entry *entry = find(keys, must_be_false[n]);
+    if (!entry || node_kind_of(entry->node) == NODE_NULL) continue;
+    entry->asked = true;
+    if (node_kind_of(entry->node) != NODE_BOOLEAN || node_boolean(entry->node, true)) wrong(keys, entry, "false");
+  }
+}
+
+/* null is how a configuration says that something is not used. */
+static bool is_nothing(const json_node *node)
+{
+  return node_kind_of(node) == NODE_NULL || (node_kind_of(node) == NODE_OBJECT && node_count(node) == 0);
+}
+
+status keys_finish(family_keys *keys, alibi_error *error)
+{
+  const char *prefix = keys->prefix;
+  check_false(keys);
+  keys->prefix = "";
+  keys_no_effect(keys, *prefix ? without_effect_gguf : without_effect);
+  keys->prefix = prefix;
+  for (size_t i = 0; i < keys->count && !keys_failed(keys); i++) {
+    const key_entry *entry = &keys->entries[i];
+    if (entry->asked) continue;
+    if (is_nothing(entry->node)) family_note(keys->notes, "key '%s': empty, no effect", entry->path);
+    else
+      keys_fail(keys,
+                "key '%s': expected a key that is understood, since one that is not may change numbers (it can be "
+                "ignored: --ignore-config %s)",
+                entry->path, entry->path);
+  }
+  return keys_failed(keys) ? fail(error, keys->first.status, "%s", keys->first.message) : ALIBI_OK;
+}

@@ -1,0 +1,61 @@
+/* GPT-NeoX (Pythia): RoPE on a share of each head, both parts from the block's input with a norm each.  Queries, keys and values lie
+ * head by head (GGUF: all of each together). */
+#include "model/families/family.h"
+#include "model/families/rope_keys.h"
+
+static void configure(family_opening *o, alibi_model_config *config)
+{
+  static const rope_keys rope = {"rotary_emb_base|rope_theta", "rotary_pct|partial_rotary_factor", 10000, 0.25, 0};
+  family_keys *k = o->keys;
+  config->width = keys_size(k, "hidden_size", KEYS_REQUIRED);
+  config->layers = keys_size(k, "num_hidden_layers", KEYS_REQUIRED);
+  config->heads = keys_size(k, "num_attention_heads", KEYS_REQUIRED);
+  config->feed_forward = keys_size(k, "intermediate_size", KEYS_REQUIRED);
+  config->train_length = keys_size(k, "max_position_embeddings", 2048);
+  config->norm_epsilon = keys_real(k, "layer_norm_eps", 1e-5);
+  config->norm_bias = config->bias = true;
+  if (!keys_boolean(k, "attention_bias", true)) config->qkv_bias = config->attention_output_bias = ALIBI_BIAS_NO;
+  if (keys_boolean(k, "use_parallel_residual", true)) config->parallel = ALIBI_PARALLEL_TWO_NORMS;
+  family_set_activation(o, config, "hidden_act", "gelu", false);
+  family_set_vocabulary(o, config, "vocab_size");
+  family_set_tied(o, config, family_tensor(o, "/lm_head.weight") ? "/lm_head" : "/embed_out", false);
+  rope_keys_read(o, config, &rope);
+}
+
+static void configure_gguf(family_opening *o, alibi_model_config *config)
+{
+  family_configure_gguf(o, config);
+  if (keys_boolean(o->keys, "use_parallel_residual", true)) config->parallel = ALIBI_PARALLEL_TWO_NORMS;
+  rope_keys_read_gguf(o, config, false);
+}
+
+static const tensor_rule rules[] = {
+    {"embedding", {"embed_in"}, LAYOUT_ROWS},
+    {"blocks.*.attention_norm", {"layers.*.input_layernorm"}, LAYOUT_ROWS},
+    {"blocks.*.attention.qkv", {"layers.*.attention.query_key_value"}, LAYOUT_GROUPS},
+    {"blocks.*.attention.output", {"layers.*.attention.dense"}, LAYOUT_ROWS},
+    {"blocks.*.feed_forward_norm", {"layers.*.post_attention_layernorm"}, LAYOUT_ROWS},
+    {"blocks.*.feed_forward.input", {"layers.*.mlp.dense_h_to_4h"}, LAYOUT_ROWS},
+    {"blocks.*.feed_forward.output", {"layers.*.mlp.dense_4h_to_h"}, LAYOUT_ROWS},
+    {"final_norm", {"final_layer_norm"}, LAYOUT_ROWS},
+    {"output", {"/embed_out"}, LAYOUT_ROWS},
+    {"output", {"/lm_head"}, LAYOUT_ROWS},
+    {.ours = NULL},
+};
+
+static const char *const types[] = {"gpt_neox", NULL}, *const gguf[] = {"gptneox", NULL};
+static const char *const prefixes[] = {"gpt_neox.", "", NULL};
+static const char *const ignored[] = {"layers.*.attention.bias", "layers.*.attention.masked_bias",
+                                      "layers.*.attention.rotary_emb.inv_freq", "rotary_emb.inv_freq", NULL};
+
+const model_family model_family_gpt_neox = {
+    .name = "gpt_neox",
+    .types = types,
+    .gguf = gguf,
+    .prefixes = prefixes,
+    .embedding = "embed_in.weight",
+    .configure = configure,
+    .configure_gguf = configure_gguf,
+    .rules = rules,
+    .ignored = ignored,
+};

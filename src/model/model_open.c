@@ -1,0 +1,220 @@
+/* Opening a model, whoever wrote it.  A configuration with our own format's name is ours; any other belongs to a family by
+ * its model_type, and a GGUF file by its architecture.  Of a public model the weights stay in the file, which the
+ * model then owns. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/settings.h"
+#include "base/system.h"
+#include "file/gguf.h"
+#include "model/families/family.h"
+
+/* What a public model keeps of its opening: model->file. */
+typedef struct model_source {
+  tensor_file *file;
+  const model_family *family;
+  family_notes notes;
+} model_source;
+
+static void close_source(void *memory)
+{
+  model_source *source = memory;
+  if (!source) return;
+  tensor_file_close(source->file);
+  family_notes_free(&source->notes);
+  memory_free(source);
+}
+
+static const model_source *source_of(const alibi_model *model)
+{
+  return model->close_file == close_source ? model->file : NULL;
+}
+
+const char *alibi_model_family(const alibi_model *model)
+{
+  return source_of(model) ? source_of(model)->family->name : "alibi";
+}
+
+size_t alibi_model_note_count(const alibi_model *model)
+{
+  return source_of(model) ? source_of(model)->notes.count : 0;
+}
+
+const char *alibi_model_note(const alibi_model *model, size_t index)
+{
+  return index < alibi_model_note_count(model) ? source_of(model)->notes.lines[index] : NULL;
+}
+
+void alibi_open_options_init(alibi_open_options *options)
+{
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+}
+
+static status unknown_family(const char *path, bool gguf, const char *found, alibi_error *error)
+{
+  char known[512];
+  model_family_types(gguf, known, sizeof known);
+  return fail(error, ALIBI_BAD_INPUT, "%s: %s: expected a family that is known (%s), found '%s'", path,
+              gguf ? "general.architecture" : "model_type", known, found);
+}
+
+/* The file's weights as a model, which owns the file then.  object: the configuration, at config_path. */
+static status open_source(alibi_context *context, model_source **source, const json_node *object, const char *config_path,
+                          const char *prefix, const alibi_open_options *options, alibi_model **model, alibi_error *error)
+{
+  alibi_model_config config;
+  family_opening o = {.family = (*source)->family,
+                      .path = config_path,
+                      .file = (*source)->file,
+                      .gguf = *prefix != '\0',
+                      .prefix = "",
+                      .reference = options->numerics == ALIBI_NUMERICS_REFERENCE,
+                      .notes = &(*source)->notes};
+  status result;
+  TRY(keys_new(object, config_path, prefix, options->ignore_config, o.notes, &o.keys, error));
+  TRY(family_configure(&o, &config, error));
+  TRY(family_load(&o, context, &config, model, error));
+  (*model)->file = *source;
+  (*model)->close_file = close_source;
+  *source = NULL;
+done:
+  keys_free(o.keys);
+  return result;
+}
+
+/* object: at config_path; it is read with a prefix where it is GGUF's. */
+static status open_published(alibi_context *context, tensor_file **file, const model_family *family, const json_node *object,
+                             const char *config_path, const char *prefix, const alibi_open_options *options,
+                             alibi_model **model, alibi_error *error)
+{
+  model_source *source = NULL;
+  status result;
+  TRY(memory_new(&source, 1, sizeof *source, "what a model keeps of its file", error));
+  source->family = family;
+  source->file = *file;
+  *file = NULL;
+  TRY(open_source(context, &source, object, config_path, prefix, options, model, error));
+done:
+  close_source(source);
+  return result;
+}
+
+static status open_gguf(alibi_context *context, tensor_file **file, const alibi_open_options *options, alibi_model **model,
+                        alibi_error *error)
+{
+  const gguf_file *gguf = tensor_file_gguf(*file);
+  const char *path = gguf_path(gguf);
+  json_node *object = NULL;
+  char prefix[128];
+  status result;
+  TRY(gguf_scalars(gguf, &object, error));
+  const char *architecture = node_text(node_get(object, "general.architecture"), "");
+  const model_family *family = model_family_of_gguf(architecture);
+  if (!family) TRY(unknown_family(path, true, architecture, error));
+  snprintf(prefix, sizeof prefix, "%s.", architecture);
+  TRY(open_published(context, file, family, object, path, prefix, options, model, error));
+done:
+  node_free(object);
+  return result;
+}
+
+/* Ours says so, or is nobody else's. */
+static bool is_ours(const json_node *object)
+{
+  return node_get(object, "format") || !node_get(object, "model_type");
+}
+
+/* file: of a path that is no directory, the weights there. */
+static status open_with_config(alibi_context *context, const char *path, const char *config_path, tensor_file **file,
+                               const alibi_open_options *options, alibi_model **model, alibi_error *error)
+{
+  json_node *object = NULL;
+  status result;
+  TRY(node_read_file(config_path, &object, error));
+  if (!*file && is_ours(object)) {
+    if (options->ignore_config && options->ignore_config[0])
+      RAISE(error, ALIBI_INVALID, "%s: ignored keys: expected none for a model of this format, found '%s'", config_path,
+            options->ignore_config[0]);
+    TRY(model_open_directory(context, path, object, model, error));
+    goto done;
+  }
+  const char *type = node_text(node_get(object, "model_type"), "");
+  if (!model_family_of_type(type)) TRY(unknown_family(config_path, false, type, error));
+  if (!*file) TRY(tensor_file_open(path, file, error));
+  TRY(open_published(context, file, model_family_of_type(type), object, config_path, "", options, model, error));
+done:
+  node_free(object);
+  return result;
+}
+
+/* config.json in the directory, or beside the file. */
+static char *config_beside(const char *path, bool directory)
+{
+  const char *slash = strrchr(path, '/');
+  if (directory) return path_join(path, MODEL_CONFIG_FILE);
+  if (!slash) return path_join(".", MODEL_CONFIG_FILE);
+  size_t size = slash == path ? 1 : (size_t)(slash - path);
+  char *folder = malloc(size + 1);
+  if (!folder) return NULL;
+  memcpy(folder, path, size);
+  folder[size] = '\0';
+  char *result = path_join(folder, MODEL_CONFIG_FILE);
+  free(folder);
+  return result;
+}
+
+/* A file with a model in it: GGUF has its own configuration. */
+static status open_path(alibi_context *context, const char *path, const alibi_open_options *options, alibi_model **model,
+                        alibi_error *error)
+{
+  bool directory = path_is_directory(path), has_config;
+  tensor_file *file = NULL;
+  alibi_error why = {0};
+  status result;
+  char *config_path = config_beside(path, directory);
+  if (!config_path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of %s", MODEL_CONFIG_FILE);
+  has_config = path_exists(config_path);
+  if (directory && has_config) {
+    TRY(open_with_config(context, path, config_path, &file, options, model, error));
+    goto done;
+  }
+  if (!path_exists(path))
+    RAISE(error, ALIBI_BAD_INPUT,
+          "%s: expected the directory of a model (with config.json and model.safetensors) or a GGUF file, found neither", path);
+  result = tensor_file_open(path, &file, &why);
+  if (result != ALIBI_OK && directory)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the directory of a model (with config.json and model.safetensors) or of a GGUF file, found neither", path);
+  if (result != ALIBI_OK) RAISE(error, result, "%s", why.message);
+  if (tensor_file_gguf(file)) {
+    TRY(open_gguf(context, &file, options, model, error));
+    goto done;
+  }
+  if (!has_config) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a %s beside these weights, found none", path, MODEL_CONFIG_FILE);
+  TRY(open_with_config(context, path, config_path, &file, options, model, error));
+done:
+  tensor_file_close(file);
+  free(config_path);
+  return result;
+}
+
+alibi_status alibi_model_open_with(alibi_context *context, const char *path, const alibi_open_options *options,
+                                   alibi_model **model, alibi_error *error)
+{
+  alibi_open_options own;
+  status result = ALIBI_OK;
+  *model = NULL;
+  alibi_open_options_init(&own);
+  if (options) TRY(settings_take(options, &own, sizeof own, "alibi_open_options", error));
+  if (own.numerics != ALIBI_NUMERICS_EXACT && own.numerics != ALIBI_NUMERICS_REFERENCE)
+    RAISE(error, ALIBI_INVALID, "numerics: expected 0 (exact) or 1 (reference), found %d", own.numerics);
+  TRY(open_path(context, path, &own, model, error));
+done:
+  return result;
+}
+
+alibi_status alibi_model_open(alibi_context *context, const char *path, alibi_model **model, alibi_error *error)
+{
+  return alibi_model_open_with(context, path, NULL, model, error);
+}
