@@ -23,6 +23,7 @@ find_missing() {
   need pkg-config have pkg-config
   need libjansson-dev library 'jansson >= 2.10'
   need libpcre2-dev library 'libpcre2-8 >= 10.34'
+  need libutf8proc-dev library 'libutf8proc >= 2.4'
   need libxxhash-dev library 'libxxhash >= 0.8.0'
   need zlib1g-dev library zlib
   need libzstd-dev library 'libzstd >= 1.4.0'

@@ -78,9 +78,9 @@ ALIBI_API int64_t alibi_tokenizer_find(const alibi_tokenizer *tokenizer, const c
 /* Ids to text, whole or as they come.  The text of a stream, put together, is that of the whole; it comes in
  * whole characters: the bytes of one that is not complete yet wait for the next token, or for the end. */
 typedef struct alibi_decode_options {
-  size_t size;     /* sizeof(alibi_decode_options), set by alibi_decode_options_init */
+  size_t size;      /* sizeof(alibi_decode_options), set by alibi_decode_options_init */
   int skip_control; /* control tokens give no text (1 by _init) */
-  int valid_utf8;  /* U+FFFD for what is no UTF-8 (1 by _init); else those bytes as they are */
+  int valid_utf8;   /* U+FFFD for what is no UTF-8 (1 by _init); else those bytes as they are */
 } alibi_decode_options;
 
 ALIBI_API void alibi_decode_options_init(alibi_decode_options *options);

@@ -78,9 +78,9 @@ static status bytes_open(const json_node *root, const char *path, void **state, 
   const json_node *vocabulary = node_get(model, "vocab"), *merges = node_get(model, "merges");
   if (!tokenizer_json_is_bpe(root) || !merges || node_count(merges) != 0) return ALIBI_OK;
   if (!vocabulary || node_count(vocabulary) != BYTES || !every_token_is_its_byte(vocabulary)) return ALIBI_OK;
-  status result = tokenizer_json_check(root, path, error);
-  if (result == ALIBI_OK) *state = &something;
-  return result;
+  (void)error;
+  if (tokenizer_json_check(root, path, NULL) == ALIBI_OK) *state = &something;
+  return ALIBI_OK;
 }
 
 static void bytes_free(void *state)
@@ -89,5 +89,11 @@ static void bytes_free(void *state)
 }
 
 const tokenizer_kind tokenizer_bytes = {
-    "bytes", bytes_encode, bytes_bytes_of, bytes_vocabulary, bytes_save, bytes_open, bytes_free,
+    .name = "bytes",
+    .encode = bytes_encode,
+    .bytes_of = bytes_bytes_of,
+    .vocabulary = bytes_vocabulary,
+    .save = bytes_save,
+    .open = bytes_open,
+    .free = bytes_free,
 };

@@ -41,6 +41,14 @@ static inline uint32_t pair_map_find(const pair_map *map, uint64_t key)
   return map->slots[slot].value;
 }
 
+/* Gives another value to a key that is there. */
+static inline void pair_map_change(pair_map *map, uint64_t key, uint32_t value)
+{
+  size_t slot = pair_hash(key) & map->mask;
+  while (map->slots[slot].key != key || map->slots[slot].value == PAIR_ABSENT) slot = (slot + 1) & map->mask;
+  map->slots[slot].value = value;
+}
+
 static inline void pair_map_place(pair_map *map, uint64_t key, uint32_t value)
 {
   size_t slot = pair_hash(key) & map->mask;

@@ -15,12 +15,12 @@ typedef struct piece_bpe piece_bpe;
 extern const token_model token_model_bpe; /* its state is a piece_bpe */
 
 typedef struct piece_bpe_options {
-  const char *unknown;            /* token for a character that is not in the vocabulary; NULL: it gets no id */
-  const char *prefix;             /* of every part of a piece but the first (continuing_subword_prefix); NULL */
-  const char *suffix;             /* of the last part of a piece (end_of_word_suffix); NULL */
-  bool fuse_unknown;              /* one unknown token for a run of them */
-  bool byte_fallback;             /* <0xXX> for the bytes of a character that is not in the vocabulary */
-  bool ignore_merges;             /* a piece that is in the vocabulary is that token, whatever the merges say */
+  const char *unknown; /* token for a character that is not in the vocabulary; NULL: it gets no id */
+  const char *prefix;  /* of every part of a piece but the first (continuing_subword_prefix); NULL */
+  const char *suffix;  /* of the last part of a piece (end_of_word_suffix); NULL */
+  bool fuse_unknown;   /* one unknown token for a run of them */
+  bool byte_fallback;  /* <0xXX> for the bytes of a character that is not in the vocabulary */
+  bool ignore_merges;  /* a piece that is in the vocabulary is that token, whatever the merges say */
 } piece_bpe_options;
 
 /* For the readers of other formats: new, every token, every merge in order of rank, finish.  The strings of the

@@ -21,6 +21,9 @@ typedef struct pipeline pipeline;
 status pipeline_new(const json_node *parts, const char *path, const token_model *model, void *state,
                     alibi_tokenizer **made, alibi_error *error);
 
+/* The whole as a tokenizer.json; state: that of a tokenizer whose kind is "pipeline". */
+status pipeline_describe(const void *state, json_node **root, alibi_error *error);
+
 /* What a file beside the tokenizer (or in it) says about its control tokens; -1: no word of it.  After
  * pipeline_new, before anybody else has the tokenizer. */
 void pipeline_set_special(alibi_tokenizer *made, alibi_special special, int64_t id);

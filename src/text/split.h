@@ -17,7 +17,7 @@ void splitter_free(splitter *made);
 /* A walk over one text.  split_begin -> split_next until *length is 0 -> split_end. */
 typedef struct split_walk {
   const splitter *pattern;
-  void *match;
+  struct regex_match *match;
   const unsigned char *text;
   size_t size, position;
   size_t run_start, run_end; /* the stretch of valid UTF-8 around position */

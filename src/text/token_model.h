@@ -36,8 +36,8 @@ typedef struct token_model {
   /* How a token is spelled (borrowed); NULL: no such id. */
   const unsigned char *(*spelling)(const void *state, uint32_t id, size_t *size);
   int64_t (*find)(const void *state, const unsigned char *spelling, size_t size); /* -1: not in the vocabulary */
-  uint32_t (*vocabulary)(const void *state); /* largest id + 1, holes count */
-  int64_t (*unknown)(const void *state);     /* the id of the unknown token, -1: none */
+  uint32_t (*vocabulary)(const void *state);                                      /* largest id + 1, holes count */
+  int64_t (*unknown)(const void *state); /* the id of the unknown token, -1: none */
 
   /* The "model" object again: opening it gives the same model, describing that the same object. */
   status (*describe)(const void *state, json_node **model, alibi_error *error);

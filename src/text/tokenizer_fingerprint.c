@@ -1,11 +1,13 @@
-/* A tokenizer as bytes: its kind, its tokens in the order of ids, each after its length, and its merges by rank.
- */
+/* A tokenizer as bytes: its kind, its tokens in the order of ids, each after its length, and its merges by rank; a
+ * pipeline also as what would be saved of it. */
 #include "text/tokenizer_fingerprint.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fingerprint.h"
 #include "text/bpe_model.h"
+#include "text/pipeline.h"
 #include "text/tokenizer.h"
 
 status tokenizer_fingerprint(const alibi_tokenizer *tokenizer, uint64_t *value, alibi_error *error)
@@ -26,8 +28,18 @@ status tokenizer_fingerprint(const alibi_tokenizer *tokenizer, uint64_t *value, 
     const bpe *b = tokenizer->state;
     fingerprint_add(f, b->merges, b->merge_count * sizeof *b->merges);
   }
+  if (strcmp(kind, "pipeline") == 0) {
+    json_node *root;
+    char *text = NULL;
+    result = pipeline_describe(tokenizer->state, &root, error);
+    if (result == ALIBI_OK) text = node_to_text(root);
+    if (result == ALIBI_OK && !text) result = fail(error, ALIBI_FAILED, "not enough memory for a fingerprint");
+    if (text) fingerprint_add(f, text, strlen(text));
+    free(text);
+    node_free(root);
+  }
   *value = fingerprint_value(f);
   if (*value == 0) *value = 1;
   fingerprint_free(f);
-  return ALIBI_OK;
+  return result;
 }

@@ -161,7 +161,7 @@ status model_vocabulary(const json_node *model, const char *path, vocabulary *v,
   status result = ALIBI_OK;
   const json_node *words = node_get(model, "vocab");
   size_t entries = node_count(words), most = size_add(size_mul(entries, IDS_AN_ENTRY), IDS_MORE);
-  uint32_t largest = 0, id;
+  uint32_t largest = 0, id = 0;
   const char *word;
   if (!words || node_kind_of(words) != NODE_OBJECT)
     RAISE(error, ALIBI_BAD_INPUT, "%s: model: expected an object 'vocab'", path);
