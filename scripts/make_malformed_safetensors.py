@@ -3,8 +3,8 @@
 
 usage: make_malformed_safetensors.py FOLDER
 
-FOLDER/expected.tsv has a line "name<TAB>part of the sentence" each; name is a file or a folder to be opened.
-Standard library only."""
+FOLDER/expected.tsv has a line "name<TAB>part of the sentence" each (no sentence for what is right); name is a file or
+a folder to be opened.  Read by tests/malformed/open_malformed.c; needs Python alone."""
 import json
 import os
 import struct
@@ -43,6 +43,11 @@ def one(name, member, part, size=0):
 
 good = whole({"w": tensor([2], 0, 8)}, bytes(8))
 
+case("good", good, "")
+case("good_spaces", whole(json.dumps({"w": tensor([2], 0, 8)}).encode() + b"   ", bytes(8)), "")
+case("good_without_tensors", whole({}), "")
+case("good_empty_tensor", whole({"w": tensor([0, 2**62, 2**62], 0, 0)}), "")
+
 # The prefix and the header as such.
 case("empty", b"", "found 0 bytes")
 case("half_a_prefix", good[:5], "found 5 bytes")
@@ -59,8 +64,11 @@ case("header_not_closed", whole(b'{"w":{"dtype":"F32"'), "not valid JSON")
 case("header_with_more_behind", whole(b"{}{}"), "not valid JSON")
 case("header_not_utf8", whole(b'{"\xff":[]}'), "not valid JSON")
 case("header_with_nul", whole(b'{"w\\u0000":[]}'), "not valid JSON")
-case("header_nested", whole(b'{"w":' + b"[" * 100000 + b"]" * 100000 + b"}"), "JSON")
-case("header_nested_100", whole(b'{"w":' + b"[" * 100 + b"]" * 100 + b"}"), "levels of JSON")
+case("header_nested", whole(b'{"w":' + b"[" * 100000 + b"]" * 100000 + b"}"), "at most 3 levels of JSON")
+case("header_nested_100", whole(b'{"w":' + b"[" * 100 + b"]" * 100 + b"}"), "at most 3 levels of JSON")
+
+case("header_of_many_values", whole(b'{"w":[' + b"0," * 5000000 + b"0]}"), "at most 4000000 values in the header, found 5000001")
+case("name_with_escapes", whole({"\x1b[31m\n": 7}), "tensor '?[31m?': expected an object")
 
 # Names.
 case("name_twice", whole(b'{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},'

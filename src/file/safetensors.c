@@ -15,7 +15,12 @@
 #error "safetensors data is little-endian and is used in place"
 #endif
 
-enum { PREFIX_BYTES = 8, HEADER_MOST = 100000000 };
+enum {
+  PREFIX_BYTES = 8,
+  HEADER_MOST = 100000000,
+  HEADER_LEVELS = 3,      /* the header, a tensor, its shape */
+  HEADER_VALUES = 4000000 /* ten a tensor; the largest models have 100,000 tensors */
+};
 
 struct safetensors_file {
   mapped_file map;
@@ -138,6 +143,27 @@ static status read_header_size(const char *path, const mapped_file *map, size_t 
   return ALIBI_OK;
 }
 
+/* A tree of JSON takes a hundred times the memory of its text: what cannot be a header is refused before. */
+static status check_form(const char *path, const char *text, size_t size, alibi_error *error)
+{
+  size_t level = 0, values = 1;
+  bool quoted = false;
+  for (size_t i = 0; i < size; i++) {
+    char c = text[i];
+    if (c == '"') quoted = !quoted;
+    else if (quoted) i += c == '\\';
+    else if (c == ',') values++;
+    else if (c == ']' || c == '}') level -= level > 0;
+    else if ((c == '[' || c == '{') && ++level > HEADER_LEVELS)
+      return fail(error, ALIBI_BAD_INPUT, "%s: expected at most %d levels of JSON in the header, found more", path,
+                  HEADER_LEVELS);
+  }
+  if (values > HEADER_VALUES)
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected at most %d values in the header, found %zu", path,
+                HEADER_VALUES, values);
+  return ALIBI_OK;
+}
+
 static status read_file(const char *path, safetensors_file *file, alibi_error *error)
 {
   status result = ALIBI_OK;
@@ -147,6 +173,7 @@ static status read_file(const char *path, safetensors_file *file, alibi_error *e
   const char *header = (const char *)file->map.data + PREFIX_BYTES;
   if (header_size == 0 || header[0] != '{')
     RAISE(error, ALIBI_BAD_INPUT, "%s: expected a safetensors header, which begins with '{'", path);
+  TRY(check_form(path, header, header_size, error));
   TRY(node_parse(header, header_size, path, &file->header, error));
   const json_node *metadata = node_get(file->header, "__metadata__");
   TRY(check_metadata(path, metadata, error));

@@ -162,6 +162,8 @@ done:
 
 /* ---- shards ---- */
 
+enum { INDEX_MOST = 32 << 20 }; /* a hundred bytes a tensor; the largest models have 100,000 tensors */
+
 /* A name of the index stands for a file beside it: one that leads elsewhere is refused. */
 static bool is_plain_name(const char *name)
 {
@@ -244,7 +246,11 @@ static status open_index(tensor_file *file, const char *path, alibi_error *error
 {
   shard_index index = {.path = path};
   json_node *root = NULL;
+  uint64_t size;
   status result;
+  if (path_size(path, &size) && size > INDEX_MOST)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected an index of at most %d bytes, found %llu", path, INDEX_MOST,
+          (unsigned long long)size);
   TRY(node_read_file(path, &root, error));
   index.map = node_get(root, "weight_map");
   if (node_kind_of(index.map) != NODE_OBJECT || node_count(index.map) == 0)

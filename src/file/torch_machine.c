@@ -227,8 +227,9 @@ static status op_set(machine *m, size_t count)
   value *dictionary = NULL;
   status result;
   if (count % 2 != 0 || count > within_reach(m)) TRY(damaged(m, "expected keys and values on the stack"));
-  const handle *from = m->stack.at + (m->stack.count -= count);
+  m->stack.count -= count;
   TRY(top(m, VALUE_DICTIONARY, &dictionary));
+  const handle *from = m->stack.at + m->stack.count;
   TRY(GROW(m, pairs, m->pairs.count + count / 2));
   for (size_t i = 0; i < count; i += 2) {
     m->pairs.at[m->pairs.count++] = (pair){from[i], from[i + 1], 0};

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/system.h"
 #include "file/gguf.h"
 #include "file/safetensors.h"
 #include "file/tensor_file.h"
@@ -191,6 +192,36 @@ static void folders_are_searched_in_order(void **unused)
   refuse(folder, "expected one model, found other.gguf and tiny.gguf: name the file");
   write_safetensors(scratch_path("m/model.safetensors"), two, 2);
   expect_two(folder, "safetensors");
+}
+
+/* 14 GB of data, as a model of 7 billion numbers of 16 bits has: none of it is read. */
+static void opening_reads_no_data(void **unused)
+{
+  (void)unused;
+  enum { TENSORS = 7 };
+  const uint64_t each = UINT64_C(2000000000);
+  char header[TENSORS * 128] = "{";
+  size_t used = 1;
+  for (int i = 0; i < TENSORS; i++)
+    used += (size_t)snprintf(header + used, sizeof header - used,
+                             "%s\"w%d\":{\"dtype\":\"F16\",\"shape\":[1000000,1000],\"data_offsets\":[%llu,%llu]}",
+                             i ? "," : "", i, (unsigned long long)(each * (unsigned)i),
+                             (unsigned long long)(each * (unsigned)(i + 1)));
+  header[used++] = '}';
+  const char *path = scratch_path("large.safetensors");
+  unsigned char file_start[8 + sizeof header];
+  for (int i = 0; i < 8; i++) file_start[i] = (unsigned char)((uint64_t)used >> 8 * i);
+  memcpy(file_start + 8, header, used);
+  scratch_write(path, file_start, 8 + used);
+  if (truncate(path, (off_t)(8 + used + TENSORS * each)) != 0) skip(); /* no holes in files here */
+  size_t before = system_peak_memory();
+  tensor_file *file = open_path(path);
+  assert_int_equal(tensor_file_count(file), TENSORS);
+  const file_tensor *last = tensor_file_find(file, "w6");
+  assert_int_equal(last->bytes, each);
+  assert_int_equal(((const unsigned char *)last->data)[each - 1], 0);
+  assert_true(system_peak_memory() - before < (16u << 20));
+  tensor_file_close(file);
 }
 
 /* ---- shards ---- */
@@ -395,6 +426,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(sizes_follow_from_shapes, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(every_format_is_known_by_its_content, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(folders_are_searched_in_order, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(opening_reads_no_data, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(shards_are_one_model, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(pytorch_has_shards_too, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(an_index_agrees_with_its_shards, setup, scratch_teardown),
