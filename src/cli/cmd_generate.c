@@ -1,5 +1,5 @@
-/* alibi generate: go on with a prompt, token by token, with a cache.  Bytes are written as they come; on a
- * terminal never half a character. */
+/* alibi generate: go on with a prompt, token by token, with a cache.  Text is written as it comes, never half a
+ * character. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/system.h"
 #include "cli/command.h"
 #include "cli/extend_option.h"
-#include "cli/model_tokenizer.h"
+#include "cli/model_files.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "cli/terminal.h"
@@ -80,6 +80,7 @@ static void generate_add_options(command_line *line)
   command_add_text(line, "prompt", "TEXT", &prompt, "the text to go on with; without it an empty line");
   command_add_text(line, "prompt-file", "FILE", &prompt_file, "the same, from a file");
   extend_option_add(line, &extension);
+  model_files_add_options(line);
   command_add_group(line, "Options", (field_table)FIELD_TABLE(generate_fields), &options, "");
 }
 
@@ -94,9 +95,8 @@ typedef struct generation {
   uint32_t *ids; /* of the prompt */
   size_t id_count;
   int64_t wanted; /* tokens to add */
+  alibi_decoder *decoder;
   bool terminal;
-  unsigned char held[3]; /* the beginning of a character */
-  size_t held_size;
 } generation;
 
 static status read_prompt(generation *g, alibi_error *error)
@@ -114,10 +114,10 @@ static status read_prompt(generation *g, alibi_error *error)
   return ALIBI_OK;
 }
 
-static status open_model(const char *directory, generation *g, alibi_error *error)
+static status open_model(const char *path, generation *g, alibi_error *error)
 {
-  status result = alibi_model_open(g->context, directory, &g->model, error);
-  return result == ALIBI_OK ? model_tokenizer_open(directory, g->model, true, &g->tokenizer, error) : result;
+  status result = model_files_open(g->context, path, &g->model, error);
+  return result == ALIBI_OK ? model_files_open_tokenizer(path, g->model, true, &g->tokenizer, error) : result;
 }
 
 /* What a session says of its settings, for somebody who typed options. */
@@ -150,39 +150,52 @@ static status open_session(const command_line *line, generation *g, alibi_error 
   return typed(alibi_session_new(g->model, &session, &g->session, error), error);
 }
 
-/* Bytes at the end that begin a character of UTF-8 and do not finish it. */
-static size_t unfinished(const unsigned char *bytes, size_t size)
+/* Tokenizers of public models put a beginning token before a text where the model was trained with one. */
+static status read_ids(generation *g, alibi_error *error)
 {
-  for (size_t back = 1; back <= 3 && back <= size; back++) {
-    unsigned char c = bytes[size - back];
-    if ((c & 0xC0) == 0x80) continue;
-    size_t length = c >= 0xF0 && c < 0xF8 ? 4 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xC0 && c < 0xE0 ? 2 : 1;
-    return length > back ? back : 0;
-  }
-  return 0;
+  alibi_encode_options encode;
+  status result;
+  alibi_encode_options_init(&encode);
+  encode.add_special = 1;
+  TRY(alibi_tokenizer_encode_with(g->tokenizer, &encode, g->prompt, g->prompt_size, &g->ids, &g->id_count, error));
+  if (g->id_count == 0)
+    RAISE(error, ALIBI_INVALID, "--prompt: expected a text of at least one token, found one of which the tokenizer leaves nothing");
+done:
+  return result;
 }
 
-static void write_token(generation *g, uint32_t token)
+/* One that has seen the prompt: what a token's text is may depend on what stands before it. */
+static status open_decoder(generation *g, alibi_error *error)
 {
+  alibi_decode_options decode;
+  const char *text;
   size_t size;
-  const unsigned char *bytes = alibi_tokenizer_bytes(g->tokenizer, token, &size);
-  if (!g->terminal) {
-    fwrite(bytes, 1, size, stdout);
-    return;
-  }
-  unsigned char joined[4 + 1024]; /* a token has at most 1024 bytes of ours, but others make tokenizers too */
-  if (size > sizeof joined - 4) {
-    fwrite(g->held, 1, g->held_size, stdout);
-    fwrite(bytes, 1, size, stdout);
-    g->held_size = 0;
-    return;
-  }
-  memcpy(joined, g->held, g->held_size);
-  memcpy(joined + g->held_size, bytes, size);
-  size += g->held_size;
-  g->held_size = unfinished(joined, size);
-  fwrite(joined, 1, size - g->held_size, stdout);
-  memcpy(g->held, joined + size - g->held_size, g->held_size);
+  status result;
+  alibi_decode_options_init(&decode);
+  decode.valid_utf8 = 0;
+  TRY(alibi_decoder_new(g->tokenizer, &decode, &g->decoder, error));
+  for (size_t i = 0; i < g->id_count; i++) TRY(alibi_decoder_add(g->decoder, g->ids[i], &text, &size, error));
+done:
+  return result;
+}
+
+static status write_token(generation *g, uint32_t token, alibi_error *error)
+{
+  const char *text;
+  size_t size;
+  status result = alibi_decoder_add(g->decoder, token, &text, &size, error);
+  if (result != ALIBI_OK) return result;
+  fwrite(text, 1, size, stdout);
+  if (g->terminal) fflush(stdout);
+  return ALIBI_OK;
+}
+
+static void write_rest(generation *g)
+{
+  const char *text;
+  size_t size;
+  if (alibi_decoder_end(g->decoder, &text, &size, NULL) == ALIBI_OK) fwrite(text, 1, size, stdout);
+  if (g->terminal) putchar('\n');
   fflush(stdout);
 }
 
@@ -194,9 +207,10 @@ static status add_tokens(generation *g, alibi_error *error)
   sampling.top_k = options.top_k;
   sampling.top_p = options.top_p;
   sampling.seed = (uint64_t)options.seed;
-  size_t vocabulary = (size_t)alibi_model_get_config(g->model)->vocabulary;
+  /* Rows of public models beyond the tokenizer's vocabulary stand for nothing. */
+  size_t vocabulary = alibi_tokenizer_vocabulary(g->tokenizer);
+  int64_t added = 0, end = alibi_tokenizer_special(g->tokenizer, ALIBI_SPECIAL_END);
   status result = ALIBI_OK;
-  int64_t added = 0;
   double began = system_seconds(), fed = began;
   TRY(typed(alibi_session_feed(g->session, g->ids, g->id_count, error), error));
   fed = system_seconds();
@@ -204,13 +218,12 @@ static status add_tokens(generation *g, alibi_error *error)
     uint32_t token;
     TRY(alibi_sample(alibi_session_logits(g->session), vocabulary, &sampling,
                      (uint64_t)alibi_session_length(g->session), &token, error));
-    write_token(g, token);
+    if (token == end) break;
+    TRY(write_token(g, token, error));
     if (++added < g->wanted) TRY(typed(alibi_step(g->model, &g->session, &token, 1, error), error));
   }
 done:
-  fwrite(g->held, 1, g->held_size, stdout);
-  if (g->terminal) putchar('\n');
-  fflush(stdout);
+  write_rest(g);
   if (result == ALIBI_OK && !cli_quiet())
     progress_note("%zu tokens read in %.2f s, %" PRId64 " added in %.2f s (%.0f tokens/s)", g->id_count,
                   fed - began, added, system_seconds() - fed, (double)added / (system_seconds() - fed + 1e-9));
@@ -222,16 +235,18 @@ static status generate_run(command_line *line, alibi_error *error)
   generation g = {.terminal = terminal_is(stdout)};
   status result;
   if (line->operand_count != 1)
-    RAISE(error, ALIBI_INVALID, "generate: expected the directory of one model, found %zu", line->operand_count);
+    RAISE(error, ALIBI_INVALID, "generate: expected one model, found %zu", line->operand_count);
   TRY(cli_context(&g.context, error));
   TRY(read_prompt(&g, error));
   TRY(open_model(line->operands[0], &g, error));
   TRY(extend_option_read(&extension, alibi_model_get_config(g.model), &extend, error));
-  TRY(alibi_tokenizer_encode(g.tokenizer, g.prompt, g.prompt_size, &g.ids, &g.id_count, error));
+  TRY(read_ids(&g, error));
   TRY(open_session(line, &g, error));
+  TRY(open_decoder(&g, error));
   if (options.echo) fwrite(g.prompt, 1, g.prompt_size, stdout);
   TRY(add_tokens(&g, error));
 done:
+  alibi_decoder_free(g.decoder);
   alibi_session_free(g.session);
   alibi_tokens_free(g.ids);
   alibi_tokenizer_free(g.tokenizer);
@@ -244,7 +259,7 @@ done:
 const command command_generate = {
     .name = "generate",
     .summary = "Let a model go on with a text.",
-    .operands = "MODEL_DIR",
+    .operands = "MODEL",
     .details = "Writes the prompt and what the model adds to it, as it comes.  The same seed gives the\n"
                "same text, on any number of threads.",
     .options = generate_add_options,

@@ -8,7 +8,7 @@
 #include "base/system.h"
 #include "cli/command.h"
 #include "cli/extend_option.h"
-#include "cli/model_tokenizer.h"
+#include "cli/model_files.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "cli/terminal.h"
@@ -72,6 +72,7 @@ static void horizon_add_options(command_line *line)
   command_add_text(line, "out", "DIR", &out,
                    "report.html, results.json, results.csv and the picture, horizon.svg and horizon.png");
   extend_option_add(line, &extension);
+  model_files_add_options(line);
   command_add_group(line, "Options", (field_table)FIELD_TABLE(horizon_fields), &options, "");
 }
 
@@ -90,7 +91,7 @@ static status read_text(look *l, const char *directory, alibi_error *error)
 {
   mapped_file file = {0};
   status result;
-  TRY(model_tokenizer_open(directory, l->model, true, &l->tokenizer, error));
+  TRY(model_files_open_tokenizer(directory, l->model, true, &l->tokenizer, error));
   TRY(mapped_file_open(text_path, &file, error));
   l->bytes = file.size;
   TRY(alibi_tokenizer_encode(l->tokenizer, file.data, file.size, &l->tokens, &l->count, error));
@@ -221,7 +222,7 @@ static status horizon_run(command_line *line, alibi_error *error)
     if (command_line_given(line, &options, of_text[i]))
       RAISE(error, ALIBI_INVALID, "--%s: means nothing without --text", of_text[i]);
   TRY(cli_context(&l.context, error));
-  TRY(alibi_model_open(l.context, line->operands[0], &l.model, error));
+  TRY(model_files_open(l.context, line->operands[0], &l.model, error));
   const alibi_model_config *config = alibi_model_get_config(l.model);
   TRY(extend_option_read(&extension, config, &l.extend, error));
   if (l.extend) TRY(model_config_read_extension(config, "--extend", l.extend, &l.choice, error));
@@ -257,7 +258,7 @@ done:
 const command command_horizon = {
     .name = "horizon",
     .summary = "How far each head of a model reads, by proof and on a text.",
-    .operands = "MODEL_DIR",
+    .operands = "MODEL",
     .details = "A head's horizon is proven: all keys that far back or farther weigh nothing, together. For any\n"
                "text it follows from the parameters; with these norms it holds for texts whose queries and keys\n"
                "are no longer than on --text; with these scores, where none rises higher above that of the\n"

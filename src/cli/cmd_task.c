@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/system.h"
+#include "cli/model_files.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/run.h"
@@ -77,6 +78,7 @@ static void task_add_options(command_line *line)
   command_add_text(line, "out", "DIR", &wish.out,
                    "report.html, results.json, results.csv and the picture, task.svg and task.png");
   extend_option_add(line, &wish.extension);
+  model_files_add_options(line);
   command_add_group(line, "Options", (field_table)FIELD_TABLE(flag_fields), &flags, "");
   task_options_add(line, false, &own);
 }

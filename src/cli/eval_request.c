@@ -6,6 +6,7 @@
 
 #include "base/number.h"
 #include "cli/extend_option.h"
+#include "cli/model_files.h"
 #include "report/evaluation_tokens.h"
 
 enum { LONGEST = 1 << 30 };
@@ -85,6 +86,7 @@ void eval_request_add(command_line *line, eval_request *request)
   command_add_text(
       line, "beginning", "ID", &request->beginning_text,
       "the token that begins every window, as a model may know it from its training; none: no such token");
+  model_files_add_options(line);
   command_add_text(line, "out", "DIR", &request->out,
                    "a report: report.html, results.json, results.csv and the picture");
   command_add_text(line, "per_token", "FILE", &request->per_token,

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "base/system.h"
-#include "cli/model_tokenizer.h"
+#include "cli/model_files.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "model/config.h"
@@ -122,8 +122,8 @@ done:
 static status open_model(alibi_context *context, const char *directory, eval_model *m, alibi_error *error)
 {
   status result;
-  TRY(alibi_model_open(context, directory, &m->model, error));
-  TRY(model_tokenizer_open(directory, m->model, true, &m->tokenizer, error));
+  TRY(model_files_open(context, directory, &m->model, error));
+  TRY(model_files_open_tokenizer(directory, m->model, true, &m->tokenizer, error));
   TRY(tokenizer_token_bytes(m->tokenizer, &m->token_bytes, error));
   TRY(tokenizer_fingerprint(m->tokenizer, &m->fingerprint, error));
 done:

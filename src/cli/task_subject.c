@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/system.h"
-#include "cli/model_tokenizer.h"
+#include "cli/model_files.h"
 #include "text/tokenizer_fingerprint.h"
 
 static status read_text(const task_wish *wish, task_subject *s, alibi_error *error)
@@ -34,8 +34,8 @@ static status open_evaluator(alibi_context *context, const task_wish *wish, task
   alibi_tokenizer *tokenizer = NULL;
   uint64_t own = 0, other = 0;
   status result;
-  TRY(alibi_model_open(context, wish->evaluator, &s->evaluator, error));
-  TRY(model_tokenizer_open(wish->evaluator, s->evaluator, false, &tokenizer, error));
+  TRY(model_files_open(context, wish->evaluator, &s->evaluator, error));
+  TRY(model_files_open_tokenizer(wish->evaluator, s->evaluator, false, &tokenizer, error));
   if (s->tokenizer) TRY(tokenizer_fingerprint(s->tokenizer, &own, error));
   if (tokenizer) TRY(tokenizer_fingerprint(tokenizer, &other, error));
   if (own != other)
@@ -66,10 +66,10 @@ status task_subject_open(alibi_context *context, const char *path, const task_wi
   unsigned needs = wish->task->needs;
   status result;
   *s = (task_subject){0};
-  TRY(alibi_model_open(context, path, &s->model, error));
+  TRY(model_files_open(context, path, &s->model, error));
   const alibi_model_config *config = alibi_model_get_config(s->model);
   TRY(read_extension(wish, config, s, error));
-  TRY(model_tokenizer_open(path, s->model, false, &s->tokenizer, error));
+  TRY(model_files_open_tokenizer(path, s->model, false, &s->tokenizer, error));
   if ((needs & TASK_NEEDS_TOKENIZER) && !s->tokenizer)
     RAISE(error, ALIBI_INVALID, "%s: expected a model with a tokenizer, since the task %s is in words, found none",
           path, wish->task->name);

@@ -1,0 +1,118 @@
+/* Opening a model and its tokenizer, wherever and in whatever format they lie. */
+#include "cli/model_files.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/directory.h"
+#include "base/memory.h"
+#include "base/system.h"
+
+typedef struct model_files_options {
+  int numerics;
+} model_files_options;
+
+static const char *const numerics_names[] = {"exact", "reference", NULL};
+
+static const field model_files_fields[] = {
+    {.name = "numerics",
+     .kind = FIELD_CHOICE,
+     .offset = offsetof(model_files_options, numerics),
+     .initial = ALIBI_NUMERICS_EXACT,
+     .choices = numerics_names,
+     .help = "exact: formulas as they are meant; reference: a bias rounded as the code of the model's family rounds it"},
+};
+
+static model_files_options options;
+static text_values ignored;
+
+void model_files_add_options(command_line *line)
+{
+  ignored = (text_values){0};
+  command_add_texts(line, "ignore-config", "KEY", &ignored, false,
+                    "a key of a public model's config.json that counts as absent, though it may change numbers; again for "
+                    "more");
+  command_add_group(line, "Public models", (field_table)FIELD_TABLE(model_files_fields), &options, "");
+}
+
+status model_files_open(alibi_context *context, const char *path, alibi_model **model, alibi_error *error)
+{
+  const char **keys = NULL;
+  alibi_open_options open;
+  status result;
+  alibi_open_options_init(&open);
+  open.numerics = options.numerics;
+  TRY(memory_new(&keys, ignored.count + 1, sizeof *keys, "the keys of --ignore-config", error));
+  for (size_t i = 0; i < ignored.count; i++) keys[i] = ignored.items[i];
+  if (ignored.count > 0) open.ignore_config = keys;
+  TRY(alibi_model_open_with(context, path, &open, model, error));
+done:
+  memory_free(keys);
+  return result;
+}
+
+/* The first *.gguf of a directory: there is one, or one that is split, whose first part has the keys. */
+static status find_gguf(const char *directory, char **path, alibi_error *error)
+{
+  directory_list list = {0};
+  status result;
+  TRY(directory_read(directory, &list, error));
+  for (size_t i = 0; i < list.count && !*path; i++) {
+    size_t size = strlen(list.names[i]);
+    if (size < 5 || strcmp(list.names[i] + size - 5, ".gguf") != 0) continue;
+    *path = path_join(directory, list.names[i]);
+    if (!*path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
+  }
+done:
+  directory_list_free(&list);
+  return result;
+}
+
+/* *file NULL: there is none. */
+static status find_tokenizer(const char *path, char **file, alibi_error *error)
+{
+  static const char *const names[] = {"tokenizer.json", "tokenizer.model"};
+  *file = NULL;
+  if (!path_is_directory(path)) {
+    *file = strdup(path);
+    return *file ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
+  }
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    *file = path_join(path, names[i]);
+    if (!*file) return fail(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
+    if (path_exists(*file)) return ALIBI_OK;
+    free(*file);
+    *file = NULL;
+  }
+  return find_gguf(path, file, error);
+}
+
+static status check_vocabulary(const char *path, const alibi_model *model, const alibi_tokenizer *tokenizer,
+                               alibi_error *error)
+{
+  int64_t rows = alibi_model_get_config(model)->vocabulary;
+  uint32_t found = alibi_tokenizer_vocabulary(tokenizer);
+  bool ours = strcmp(alibi_model_family(model), "alibi") == 0;
+  if (ours ? found == rows : found <= rows) return ALIBI_OK;
+  return fail(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %s%" PRId64 " tokens, found %" PRIu32, path,
+              ours ? "" : "at most ", rows, found);
+}
+
+status model_files_open_tokenizer(const char *path, const alibi_model *model, bool required,
+                                  alibi_tokenizer **tokenizer, alibi_error *error)
+{
+  char *file = NULL;
+  status result;
+  *tokenizer = NULL;
+  TRY(find_tokenizer(path, &file, error));
+  if (!file && required)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the tokenizer of the model beside it (tokenizer.json or tokenizer.model), found none",
+          path);
+  if (!file) goto done;
+  TRY(alibi_tokenizer_open(file, tokenizer, error));
+  TRY(check_vocabulary(file, model, *tokenizer, error));
+done:
+  free(file);
+  return result;
+}
