@@ -97,8 +97,9 @@ static const field fields[] = {
      "multiplies what a part adds to the residual stream"},
 };
 
-/* Written only where they are not at their initial values, so that older versions read what they can run. */
-#define FIRST_NEW_FIELD "norm_place"
+/* From norm_place on: written only where they are not at their initial values, so that older versions read what they
+ * can run. */
+enum { LATER_FIELDS = 18 };
 
 field_table model_config_fields(void)
 {
@@ -337,16 +338,13 @@ status alibi_model_config_check(const alibi_model_config *config, alibi_error *e
   return result == ALIBI_OK ? model_config_resolve(&copy, error) : result;
 }
 
-static void write_fields(json_node *root, const alibi_model_config *config)
+/* The last `later` of the fields only where they are not at their initial values; initial: room for all. */
+static void write_fields(json_node *node, field_table all, size_t later, const void *values, void *initial)
 {
-  field_table all = model_config_fields();
-  alibi_model_config initial;
-  bool is_new = false;
-  field_init(all, &initial);
+  field_init(all, initial);
   for (size_t i = 0; i < all.count; i++) {
     const field *f = &all.fields[i];
-    is_new = is_new || strcmp(f->name, FIRST_NEW_FIELD) == 0;
-    if (!is_new || !field_equal(f, config, &initial)) node_set_fields(root, (field_table){f, 1}, config);
+    if (i + later < all.count || !field_equal(f, values, initial)) node_set_fields(node, (field_table){f, 1}, values);
   }
 }
 
@@ -355,9 +353,12 @@ json_node *model_config_node(const alibi_model_config *config)
   json_node *root = node_new_object(), *position = node_new_object();
   const position_method *method = model_config_method(config);
   node_set_text(root, "format", FORMAT_NAME);
-  write_fields(root, config);
+  alibi_model_config initial;
+  write_fields(root, model_config_fields(), LATER_FIELDS, config, &initial);
   node_set_text(position, "method", config->position);
-  if (method) node_set_fields(position, method->fields, config->position_options.bytes);
+  if (method)
+    write_fields(position, method->fields, method->later_fields, config->position_options.bytes,
+                 initial.position_options.bytes);
   const position_extension *extension = position_extension_find(config->position, config->extension);
   if (extension) {
     json_node *own = node_new_object();

@@ -1,7 +1,13 @@
 /* ALiBi: a bias of -m_h (i - j) on the scores, one slope per head, the same in every layer, and nothing else.
- * Press, Smith, Lewis, "Train short, test long", ICLR 2022.  The bias is not multiplied by 1/sqrt(d).  Slopes
- * follow a rule, or are the caller's own. */
+ * Press, Smith, Lewis, "Train short, test long", ICLR 2022.  The bias is not multiplied by 1/sqrt(d), but for models
+ * that do so (slope_scale).  Slopes follow a rule, or are the caller's own.
+ *
+ * Some models were trained with biases in bfloat16, of 8 significant bits: m_h j for a key at j, which after softmax
+ * is the same but for its rounding (`rounding`).  Here the query's own is taken away, b(j) - b(i), so that far
+ * positions lose nothing more.  Such a bias is a function of every score, and nothing is skipped. */
+#include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +16,19 @@
 
 enum { LIST_SIZE = 2000 }; /* bytes: 128 slopes of 14 characters */
 
+typedef enum alibi_rounding {
+  ROUNDING_EXACT,
+  ROUNDING_KEYS,  /* of m j: BLOOM, as Megatron-DeepSpeed and transformers run it in bfloat16 */
+  ROUNDING_FALCON /* of m, of j and of their product, whatever the model runs in */
+} alibi_rounding;
+
+static const char *const rounding_names[] = {"exact", "bfloat16-keys", "falcon", NULL};
+
 typedef struct alibi_options {
   slope_settings rule;
   char slopes[LIST_SIZE];
+  double slope_scale;
+  int rounding; /* alibi_rounding */
 } alibi_options;
 
 static const field fields[] = {
@@ -22,17 +38,31 @@ static const field fields[] = {
      .offset = offsetof(alibi_options, slopes),
      .maximum = LIST_SIZE,
      .help = "other slopes than by the rule: one number a head, with commas"},
+    {.name = "slope_scale",
+     .kind = FIELD_REAL,
+     .offset = offsetof(alibi_options, slope_scale),
+     .minimum = 1e-9,
+     .maximum = 1e6,
+     .initial = 1,
+     .help = "multiplies the bias: 1 / sqrt(head_size) for models that scale it with the scores"},
+    {.name = "rounding",
+     .kind = FIELD_CHOICE,
+     .offset = offsetof(alibi_options, rounding),
+     .initial = ROUNDING_EXACT,
+     .choices = rounding_names,
+     .help = "of biases by keys, as a model was trained: bloom's bfloat16-keys, falcon"},
 };
+
+enum { RULE_FIELDS = 2, LATER_FIELDS = 2 };
 
 /* Slopes of the caller leave nothing for a rule to say. */
 static status check_alone(const alibi_options *alibi, alibi_error *error)
 {
-  field_table table = FIELD_TABLE(fields);
   alibi_options initial;
-  field_init(table, &initial);
-  for (size_t i = 0; i < table.count; i++) {
-    const field *f = &table.fields[i];
-    if (f->kind != FIELD_TEXT && !field_equal(f, &initial, alibi))
+  field_init((field_table)FIELD_TABLE(fields), &initial);
+  for (size_t i = 0; i < RULE_FIELDS; i++) {
+    const field *f = &fields[i];
+    if (!field_equal(f, &initial, alibi))
       return fail(error, ALIBI_INVALID, "position method 'alibi': expected slopes or %s, found both", f->name);
   }
   return ALIBI_OK;
@@ -54,13 +84,68 @@ static double trained_slope(const position_request *request, size_t set, size_t 
 {
   (void)set;
   const alibi_options *options = request->options;
-  if (options->slopes[0]) return slope_from_list(options->slopes, head);
-  return slope_by_settings(&options->rule, head, request->shape.heads);
+  double slope = options->slopes[0] ? slope_from_list(options->slopes, head)
+                                    : slope_by_settings(&options->rule, head, request->shape.heads);
+  return options->rounding == ROUNDING_EXACT ? options->slope_scale * slope : slope;
+}
+
+/* ---- rounded biases ---- */
+
+/* b(j) of every position, scaled. */
+typedef struct rounded_keys {
+  size_t length;
+  float *biases; /* [H, length] */
+} rounded_keys;
+
+/* To 8 significant bits, ties to even; x is finite and at least 0. */
+static float to_bfloat16(float x)
+{
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static void add_rounded(void *user, int head, int64_t query, int64_t key, int64_t count, float *bias)
+{
+  const rounded_keys *keys = user;
+  const float *own = keys->biases + (size_t)head * keys->length;
+  for (int64_t n = 0; n < count; n++) bias[n] = own[key + n] - own[query];
+}
+
+static void layout(const position_request *request, position_plan *plan, arena *a)
+{
+  const alibi_options *options = request->options;
+  if (options->rounding == ROUNDING_EXACT) {
+    slope_layout(request, plan, a);
+    return;
+  }
+  rounded_keys *keys = arena_take(a, 1, sizeof *keys);
+  float *biases = arena_floats(a, size_mul(request->shape.heads, request->length));
+  if (keys) *keys = (rounded_keys){request->length, biases};
+  plan->bias = BIAS_ROWS;
+  plan->rows = (attention_rows){.bias = add_rounded, .user = keys};
+}
+
+static void fill_rounded(const position_request *request, rounded_keys *keys)
+{
+  const alibi_options *options = request->options;
+  bool falcon = options->rounding == ROUNDING_FALCON;
+  for (size_t h = 0; h < request->shape.heads; h++) {
+    float slope = (float)slope_extended(request, trained_slope, 0, h);
+    if (falcon) slope = to_bfloat16(slope);
+    for (size_t j = 0; j < keys->length; j++) {
+      float position = falcon ? to_bfloat16((float)j) : (float)j;
+      keys->biases[h * keys->length + j] = (float)(options->slope_scale * to_bfloat16(slope * position));
+    }
+  }
 }
 
 static void fill(const position_request *request, position_plan *plan)
 {
-  slope_fill(request, trained_slope, plan);
+  if (plan->bias == BIAS_SLOPE) slope_fill(request, trained_slope, plan);
+  else fill_rounded(request, plan->rows.user);
 }
 
 static double slope_of_formula(const position_request *request, size_t set, size_t head)
@@ -73,9 +158,31 @@ static double slope_of_formula(const position_request *request, size_t set, size
   return strtod(own, NULL);
 }
 
+/* The nearest number of 8 significant bits, by arithmetic. */
+static double nearest_bfloat16(double x)
+{
+  int exponent;
+  double digits = frexp(x, &exponent);
+  return ldexp(nearbyint(ldexp(digits, 8)), exponent - 8);
+}
+
+static double bias_by_key(const position_request *request, size_t layer, size_t head, size_t j)
+{
+  const alibi_options *options = request->options;
+  double slope = (float)slope_extended(request, slope_of_formula, layer, head), position = (double)j;
+  if (options->rounding == ROUNDING_FALCON) {
+    slope = nearest_bfloat16(slope);
+    position = nearest_bfloat16(position);
+  }
+  return options->slope_scale * nearest_bfloat16((float)(slope * position));
+}
+
 static double bias(const position_request *request, size_t layer, size_t head, size_t i, size_t j)
 {
-  return slope_bias(request, slope_of_formula, layer, head, i, j);
+  const alibi_options *options = request->options;
+  if (options->rounding == ROUNDING_EXACT)
+    return options->slope_scale * slope_bias(request, slope_of_formula, layer, head, i, j);
+  return bias_by_key(request, layer, head, j) - bias_by_key(request, layer, head, i);
 }
 
 const position_method position_method_alibi = {
@@ -87,9 +194,10 @@ const position_method position_method_alibi = {
     .relative = true,
     .decays = true,
     .fields = FIELD_TABLE(fields),
+    .later_fields = LATER_FIELDS,
     .options_size = sizeof(alibi_options),
     .check = check,
-    .layout = slope_layout,
+    .layout = layout,
     .fill = fill,
     .bias = bias,
 };

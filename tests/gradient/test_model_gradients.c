@@ -154,6 +154,14 @@ typedef struct slope_pair {
   double found;    /* gradient . v */
 } slope_pair;
 
+/* Is the loss bent where a number passes another one?  Then random directions, along which it hardly moves, meet more
+ * bends than slope; that of the gradient tells. */
+static bool has_corners(const bench *b)
+{
+  const alibi_model_config *c = &b->model->config;
+  return c->activation == ALIBI_RELU || c->activation == ALIBI_REGLU || c->clip_qkv > 0;
+}
+
 static slope_pair along(bench *b, const parameter *p, size_t which, float *v)
 {
   size_t n = parameter_elements(p);
@@ -168,7 +176,7 @@ static slope_pair along(bench *b, const parameter *p, size_t which, float *v)
   scale = sqrt(norm);
   /* The loss moves by about 0.4 at the larger step along the gradient: far above its rounding (1e-5), far below
    * its curvature. */
-  double e = fmin(0.2 / (scale + 1e-3), 0.1);
+  double e = fmin(0.2 / (scale + 1e-3), 0.1) * (has_corners(b) ? 0.1 : 1);
   pair.expected = (4 * difference(b, p, v, e / 2) - difference(b, p, v, e)) / 3;
   return pair;
 }
@@ -187,7 +195,7 @@ static bool agrees(const bench *b, const parameter *p, size_t which, slope_pair 
   double norm = gradient_norm(b, p), n = (double)parameter_elements(p);
   double scale = which == 0 ? norm : fmax(fabs(pair.expected), norm / sqrt(n));
   double off = fabs(pair.found - pair.expected);
-  return off <= 0.01 * scale + 1e-4;
+  return off <= (has_corners(b) ? 0.03 : 0.01) * scale + 1e-4;
 }
 
 /* The bias of such a method bends where its parameters move by so much: smaller steps are taken in the tests of
@@ -218,7 +226,7 @@ static void check_against_differences(const char *settings, bool bare_rows, floa
     if (bends(&b, p)) continue;
     if (!(gradient_norm(&b, p) > 1e-3))
       fail_msg("%s: %s: its gradient is nearly 0 and proves nothing", b.name, p->name);
-    for (size_t which = 0; which < DIRECTIONS; which++) {
+    for (size_t which = 0; which < (has_corners(&b) ? 1 : DIRECTIONS); which++) {
       slope_pair pair = along(&b, p, which, v);
       if (!agrees(&b, p, which, pair))
         fail_msg("%s: %s, direction %zu: expected a derivative of %g, found %g", b.name, p->name, which,
@@ -313,7 +321,8 @@ static void check_listening(const char *settings)
   forward(&b);
   backward(&b, b.targets, 0, ROWS, &(backward_hooks){listen, &l});
   assert_int_equal(l.from, 0);
-  assert_int_equal(l.calls, layers + 2); /* the end, each block, the rest */
+  bool has_end = model_block_offset(b.model, layers) < floats;
+  assert_int_equal(l.calls, layers + 1 + has_end); /* the end, each block, the rest */
   assert_int_equal(tiny_floats_differ(l.told, b.gradients, floats), 0);
   free(l.told);
   bench_close(&b);

@@ -99,7 +99,9 @@ static void plain_weights(const subject *s, size_t layer, size_t h, size_t i, do
   const float *q = b->qkv + i * w.qkv + h * d;
   for (size_t j = 0; j <= i; j++) {
     const float *k = b->qkv + j * w.qkv + (w.heads + group) * d;
-    double score = plain_product(q, k, d) / sqrt((double)d);
+    const alibi_model_config *c = &s->model->config;
+    double score = plain_product(q, k, d) * (c->score_scale > 0 ? c->score_scale : 1 / sqrt((double)d));
+    if (c->score_cap > 0) score = c->score_cap * tanh(score / c->score_cap);
     if (m->factor) score *= m->factor(request, layer, h, i, j);
     if (m->bias) score += m->bias(request, layer, h, i, j);
     if (b->gates) score += gate_sum(b, w.heads, h, i, j);

@@ -25,7 +25,7 @@ static inline alibi_context *tiny_context(const char *isa, int threads)
 /* "name=value", separated by blanks. */
 static inline void tiny_set(alibi_model_config *config, const char *settings)
 {
-  char text[256], *rest = text;
+  char text[1024], *rest = text;
   alibi_error error = {0};
   snprintf(text, sizeof text, "%s", settings);
   for (char *word; (word = strtok_r(rest, " ", &rest));) {
@@ -94,6 +94,19 @@ static const char *const tiny_variants[] = {
     "score_scaling=ssmax",
     "score_scaling=ssmax position=rope kv_heads=2 qk_norm=true",
     "head_size=6 qk_norm=true bias=true norm_bias=true tied=false activation=gelu-tanh kv_heads=2",
+    "activation=relu",
+    "activation=geglu feed_forward=28 bias=true qkv_bias=no",
+    "activation=geglu-tanh feed_forward=28 output_bias=yes",
+    "activation=reglu feed_forward=28 qkv_bias=yes",
+    "parallel=one-norm kv_heads=1 norm_bias=true",
+    "parallel=two-norms residual_scale=0.7 bias=true",
+    "norm_place=post norm_bias=true embedding_norm=true bias=true final_norm=false",
+    "norm_place=post qk_norm=true qk_norm_kind=full norm=rmsnorm residual_scale=0.6",
+    "embedding_norm=true norm_bias=true embedding_shift=true embedding_scale=2.5",
+    "qk_norm=true qk_norm_kind=full norm_bias=true position=rope kv_heads=2",
+    "score_scale=0.2 score_cap=2 logit_scale=0.5 logit_cap=3 residual_scale=0.5 tied=false",
+    "clip_qkv=1.5 position=rope kv_heads=2 bias=true attention_output_bias=no",
+    "clip_qkv=1 qk_norm=true final_norm=false alibi_slope_scale=0.5",
 };
 enum { TINY_VARIANTS = sizeof tiny_variants / sizeof tiny_variants[0] };
 
