@@ -7,6 +7,8 @@
 #   1| line                expected on standard output, exactly
 #   2| line                expected on standard error, exactly
 #   = 2                    expected exit code (0 where there is no such line)
+#
+# ../families holds the tiny public models of tests/golden.
 set -u
 alibi=$(readlink -f "$1")
 cases=$(readlink -f "$2")
@@ -14,6 +16,7 @@ folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/bin" "$folder/work"
 ln -s "$alibi" "$folder/bin/alibi"
+ln -s "$(dirname "$cases")/../golden/families" "$folder/families"
 export PATH="$folder/bin:$PATH" LC_ALL=C
 cd "$folder/work" || exit 2
 
