@@ -116,7 +116,7 @@ def train(lines, options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default=os.path.join(os.path.dirname(__file__), "..", "tests", "golden", "pieces"))
-    parser.add_argument("--cases", type=int, default=120)
+    parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--large", action="store_true")
     o = parser.parse_args()
     os.makedirs(o.out, exist_ok=True)

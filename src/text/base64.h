@@ -8,7 +8,8 @@
 #include "base/error.h"
 #include "text/text_buffer.h"
 
-status base64_encode(const unsigned char *bytes, size_t size, text_buffer *text, alibi_error *error); /* and a NUL */
+status base64_encode(const unsigned char *bytes, size_t size, text_buffer *text,
+                     alibi_error *error); /* and a NUL */
 /* *valid false where the text is no base64, with its padding. */
 status base64_decode(const char *text, text_buffer *bytes, bool *valid, alibi_error *error);
 

@@ -532,4 +532,4 @@ static int64_t bpe_unknown(const void *state)
 
 const token_model token_model_bpe = {"BPE",       bpe_open,       bpe_encode_piece, bpe_spelling,
                                      bpe_find,    bpe_vocabulary, bpe_unknown,      bpe_describe,
-                                     bpe_release, bpe_begin_memo, bpe_end_memo};
+                                     bpe_release, bpe_begin_memo, bpe_end_memo,     false};

@@ -1,6 +1,6 @@
 /* Building a double array from sorted strings.  A node with one child, and most have one, takes the first free
- * unit; a node with many tries a few places and else goes to the end, so that building stays linear in the bytes of
- * the strings.  Free units are chained through their own fields. */
+ * unit; a node with many tries a few places and else goes to the end, so that building stays linear in the bytes
+ * of the strings.  Free units are chained through their own fields. */
 #include "text/piece_trie.h"
 
 #include <stdbool.h>

@@ -186,6 +186,7 @@ static status encode_any(passage *w, const unsigned char *text, size_t size, ali
 {
   status result = ALIBI_OK;
   text_buffer repaired = {0};
+  if (w->p->model->any_bytes && !w->control) return ask_model(w, text, size, false, error);
   for (size_t at = 0; at < size;) {
     size_t good = utf8_end(text, at, size), bad = good;
     bool open;

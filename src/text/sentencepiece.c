@@ -46,8 +46,8 @@ void sentencepiece_free(sentencepiece *s)
   free(s);
 }
 
-status sentencepiece_set(sentencepiece *s, uint32_t id, const void *text, size_t size, float score, piece_type type,
-                         const char *path, alibi_error *error)
+status sentencepiece_set(sentencepiece *s, uint32_t id, const void *text, size_t size, float score,
+                         piece_type type, const char *path, alibi_error *error)
 {
   if (size == 0 || size >= SENTENCEPIECE_LONGEST)
     return fail(error, ALIBI_BAD_INPUT, "%s: piece %u: expected a text of 1 to %d bytes, found %zu", path,
@@ -84,7 +84,8 @@ static bool is_text(const sentencepiece *s, uint32_t id)
 }
 
 /* Does the piece have a space directly after something else (crosses), or before (leads)? */
-static void look_at_spaces(const sentencepiece *s, const unsigned char *text, size_t size, bool *crosses, bool *leads)
+static void look_at_spaces(const sentencepiece *s, const unsigned char *text, size_t size, bool *crosses,
+                           bool *leads)
 {
   const char *space = sentencepiece_space(s);
   size_t width = strlen(space);
@@ -168,7 +169,8 @@ static status check_bytes(sentencepiece *s, const char *path, alibi_error *error
     s->byte_ids[byte] = id;
   }
   if (s->byte_fallback && found < 256)
-    return fail(error, ALIBI_BAD_INPUT, "%s: byte_fallback: expected pieces for 256 bytes, found %zu", path, found);
+    return fail(error, ALIBI_BAD_INPUT, "%s: byte_fallback: expected pieces for 256 bytes, found %zu", path,
+                found);
   return ALIBI_OK;
 }
 
@@ -193,8 +195,8 @@ status sentencepiece_finish(sentencepiece *s, const char *path, alibi_error *err
   TRY(build_tries(s, error));
   TRY(build_lattice(s, error));
   for (int byte = 1; byte < 0x80; byte++)
-    s->alone[byte] = byte != ' ' && !s->map &&
-                     piece_trie_step(&s->symbols, TRIE_ROOT, (unsigned char)byte) == TRIE_ROOT;
+    s->alone[byte] =
+        byte != ' ' && !s->map && piece_trie_step(&s->symbols, TRIE_ROOT, (unsigned char)byte) == TRIE_ROOT;
 done:
   return result;
 }

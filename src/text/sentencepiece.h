@@ -21,19 +21,20 @@
 #include "text/vocabulary.h"
 
 typedef enum piece_type { /* the numbers are those of the files */
-  PIECE_NORMAL = 1,
-  PIECE_UNKNOWN,
-  PIECE_CONTROL, /* text never becomes one */
-  PIECE_USER,    /* user-defined: wherever its text stands it is this piece, before everything else */
-  PIECE_UNUSED,  /* never the result, but merges may pass through it */
-  PIECE_BYTE,    /* <0xXX> */
-  PIECE_TYPES
+                          PIECE_NORMAL = 1,
+                          PIECE_UNKNOWN,
+                          PIECE_CONTROL, /* text never becomes one */
+                          PIECE_USER, /* user-defined: wherever its text stands it is this piece, before everything
+                                         else */
+                          PIECE_UNUSED, /* never the result, but merges may pass through it */
+                          PIECE_BYTE,   /* <0xXX> */
+                          PIECE_TYPES
 } piece_type;
 
 typedef enum sentencepiece_kind { SENTENCEPIECE_UNIGRAM = 1, SENTENCEPIECE_BPE = 2 } sentencepiece_kind;
 
 enum {
-  SENTENCEPIECE_LONGEST = 8000,      /* bytes of a piece are fewer, as in the library */
+  SENTENCEPIECE_LONGEST = 8000,     /* bytes of a piece are fewer, as in the library */
   SENTENCEPIECE_REPLACEMENT = 1024, /* bytes at most that a rule puts for a text; files have under 100 */
 };
 
@@ -50,7 +51,7 @@ typedef struct sentencepiece {
   int64_t special[ALIBI_SPECIALS]; /* -1: none */
 
   /* what sentencepiece_finish makes of it */
-  charsmap *map; /* NULL: no rules */
+  charsmap *map;      /* NULL: no rules */
   piece_trie pieces;  /* normal and user-defined ones; for BPE unused ones too */
   piece_trie symbols; /* the user-defined ones */
   bool has_symbols, has_unused;
@@ -67,8 +68,8 @@ extern const token_model token_model_sentencepiece; /* "SentencePiece": our own 
 /* `count` pieces, all empty; the flags as the library's defaults. */
 status sentencepiece_new(size_t count, sentencepiece **made, alibi_error *error);
 void sentencepiece_free(sentencepiece *s);
-status sentencepiece_set(sentencepiece *s, uint32_t id, const void *text, size_t size, float score, piece_type type,
-                         const char *path, alibi_error *error);
+status sentencepiece_set(sentencepiece *s, uint32_t id, const void *text, size_t size, float score,
+                         piece_type type, const char *path, alibi_error *error);
 status sentencepiece_set_rules(sentencepiece *s, const void *rules, size_t size, alibi_error *error);
 /* Checks the whole; `path` names the file. */
 status sentencepiece_finish(sentencepiece *s, const char *path, alibi_error *error);

@@ -1,8 +1,8 @@
 /* BPE by score: of all adjacent pairs whose text together is a piece, the one whose piece has the best score is
- * joined, the leftmost of equals first, until none is left.  A pair is looked up by walking on in the search tree from
- * the node of its left side.  Where no piece crosses the place before (or after) a space, a text is a row of words
- * that do not touch each other; equal words have equal ids, so most are answered by copying what the same word got
- * before.  Long words go through the same heap: the work stays n log n. */
+ * joined, the leftmost of equals first, until none is left.  A pair is looked up by walking on in the search tree
+ * from the node of its left side.  Where no piece crosses the place before (or after) a space, a text is a row of
+ * words that do not touch each other; equal words have equal ids, so most are answered by copying what the same
+ * word got before.  Long words go through the same heap: the work stays n log n. */
 #include "text/sentencepiece.h"
 
 #include <math.h>
@@ -31,9 +31,12 @@ typedef struct joiner {
   size_t symbol_count, symbol_capacity;
   candidate *heap;
   size_t heap_count, heap_capacity;
-  piece_map cache; /* word -> where its ids lie in out (value, length) */
+  piece_map cache;     /* word -> where its ids lie in out (value, length) */
   uint32_t *left_size; /* of an unused piece: bytes of the left side it was last made of; NULL: there are none */
-  struct { const unsigned char *text; size_t size; } *stack;
+  struct {
+    const unsigned char *text;
+    size_t size;
+  } * stack;
   size_t stack_count, stack_capacity;
 } joiner;
 
@@ -89,8 +92,8 @@ static status offer(joiner *j, uint32_t left, alibi_error *error)
 
 static status add_symbol(joiner *j, size_t start, size_t size, uint32_t node, alibi_error *error)
 {
-  status result = memory_grow(&j->symbols, &j->symbol_capacity, j->symbol_count + 1, sizeof *j->symbols,
-                              "a long word", error);
+  status result =
+      memory_grow(&j->symbols, &j->symbol_capacity, j->symbol_count + 1, sizeof *j->symbols, "a long word", error);
   if (result != ALIBI_OK) return result;
   uint32_t i = (uint32_t)j->symbol_count++;
   j->symbols[i] = (symbol){(uint32_t)start, (uint32_t)size, node, i == 0 ? GONE : i - 1, GONE};
@@ -193,7 +196,8 @@ static status encode_word(joiner *j, const unsigned char *text, size_t size, ali
   else known = piece_map_find(&j->cache, text, size);
   if (known && known->length > 0) {
     size_t before = j->out->count;
-    TRY(memory_grow(&j->out->ids, &j->out->capacity, before + known->length, sizeof *j->out->ids, "tokens", error));
+    TRY(memory_grow(&j->out->ids, &j->out->capacity, before + known->length, sizeof *j->out->ids, "tokens",
+                    error));
     memcpy(j->out->ids + before, j->out->ids + known->value, known->length * sizeof *j->out->ids);
     j->out->count += known->length;
     j->after_unknown = false;

@@ -1,7 +1,7 @@
-/* SentencePiece's .model file: a protobuf message without a magic number.  Read by hand, because of the format only
- * this much is needed: a field is a number and a wire type, then a varint, 4 or 8 bytes, or a length and as many
- * bytes.  Fields that are not known are skipped, as the format wants it; a known field of another wire type is
- * damage.  Source of the numbers: sentencepiece_model.proto. */
+/* SentencePiece's .model file: a protobuf message without a magic number.  Read by hand, because of the format
+ * only this much is needed: a field is a number and a wire type, then a varint, 4 or 8 bytes, or a length and as
+ * many bytes.  Fields that are not known are skipped, as the format wants it; a known field of another wire type
+ * is damage.  Source of the numbers: sentencepiece_model.proto. */
 #include <inttypes.h>
 
 #include "base/bytes_at.h"
@@ -48,7 +48,8 @@ typedef struct wire_field {
 
 static status damaged(const message *m, const char *what, alibi_error *error)
 {
-  return fail(error, ALIBI_BAD_INPUT, "%s: byte %zu, in %s: %s", m->path, (size_t)(m->at - m->file), m->name, what);
+  return fail(error, ALIBI_BAD_INPUT, "%s: byte %zu, in %s: %s", m->path, (size_t)(m->at - m->file), m->name,
+              what);
 }
 
 static bool read_varint(message *m, uint64_t *value)
@@ -102,7 +103,7 @@ static status skip_group(message *m, uint32_t number, alibi_error *error)
   size_t depth = 1;
   open[0] = number;
   while (depth > 0) {
-    wire_field f;
+    wire_field f = {0};
     if (m->at == m->end) return damaged(m, "a group without an end", error);
     status result = read_key(m, &f, error);
     if (result != ALIBI_OK) return result;
@@ -151,7 +152,7 @@ static status read_piece(sentencepiece *s, uint32_t id, message m, alibi_error *
   uint64_t type = PIECE_NORMAL;
   m.name = "a piece";
   for (;;) {
-    wire_field f;
+    wire_field f = {0};
     bool more;
     TRY(next_field(&m, &f, &more, error));
     if (!more) break;
@@ -169,7 +170,8 @@ static status read_piece(sentencepiece *s, uint32_t id, message m, alibi_error *
       type = f.value;
     }
   }
-  TRY(sentencepiece_set(s, id, text, size, score, type < PIECE_TYPES ? (piece_type)type : PIECE_TYPES, m.path, error));
+  TRY(sentencepiece_set(s, id, text, size, score, type < PIECE_TYPES ? (piece_type)type : PIECE_TYPES, m.path,
+                        error));
 done:
   return result;
 }
@@ -204,7 +206,7 @@ static status read_trainer(sentencepiece *s, message m, special_names *names, al
   status result = ALIBI_OK;
   m.name = "trainer_spec";
   for (;;) {
-    wire_field f;
+    wire_field f = {0};
     bool more;
     TRY(next_field(&m, &f, &more, error));
     if (!more) break;
@@ -235,7 +237,7 @@ static status read_normalizer(sentencepiece *s, message m, alibi_error *error)
   status result = ALIBI_OK;
   m.name = "normalizer_spec";
   for (;;) {
-    wire_field f;
+    wire_field f = {0};
     bool more;
     TRY(next_field(&m, &f, &more, error));
     if (!more) break;
@@ -255,7 +257,7 @@ static status check_denormalizer(message m, alibi_error *error)
   status result = ALIBI_OK;
   m.name = "denormalizer_spec";
   for (;;) {
-    wire_field f;
+    wire_field f = {0};
     bool more;
     TRY(next_field(&m, &f, &more, error));
     if (!more) break;
@@ -273,7 +275,7 @@ static status count_pieces(message m, size_t *count, alibi_error *error)
   status result = ALIBI_OK;
   *count = 0;
   for (;;) {
-    wire_field f;
+    wire_field f = {0};
     bool more;
     TRY(next_field(&m, &f, &more, error));
     if (!more) break;
@@ -291,7 +293,7 @@ static status read_messages(sentencepiece *s, message m, special_names *names, a
   status result = ALIBI_OK;
   uint32_t id = 0;
   for (;;) {
-    wire_field f;
+    wire_field f = {0};
     bool more;
     TRY(next_field(&m, &f, &more, error));
     if (!more) break;
@@ -376,8 +378,8 @@ done:
   return result;
 }
 
-/* There is no magic number: a file is one if it begins with a piece and is made of fields up to its end, or at least
- * cannot be JSON. */
+/* There is no magic number: a file is one if it begins with a piece and is made of fields up to its end, or at
+ * least cannot be JSON. */
 bool sentencepiece_recognise(const unsigned char *data, size_t size)
 {
   size_t count, i = 0;
@@ -395,5 +397,7 @@ static status open_sentencepiece(const char *path, alibi_tokenizer **made, alibi
 }
 
 const tokenizer_format tokenizer_format_sentencepiece = {
-    "SentencePiece", sentencepiece_recognise, open_sentencepiece,
+    "SentencePiece",
+    sentencepiece_recognise,
+    open_sentencepiece,
 };

@@ -1,12 +1,14 @@
-/* A SentencePiece vocabulary in the words of a tokenizer.json: the row of the registry of models, whose "model" object
- * is our own ({"type": "SentencePiece", ...}: no other program knows it), and the stages around it.  The pipeline
- * adds control tokens and decodes; everything before the ids is this model's own work. */
+/* A SentencePiece vocabulary in the words of a tokenizer.json: the row of the registry of models, whose "model"
+ * object is our own ({"type": "SentencePiece", ...}: no other program knows it), and the stages around it.  The
+ * pipeline adds control tokens and decodes; everything before the ids is this model's own work. */
 #include <math.h>
 
 #include "text/base64.h"
 #include "text/pipeline.h"
 #include "text/pipeline_parts.h"
 #include "text/sentencepiece.h"
+
+enum { SPACES_MOST = 1 << 20 }; /* a text whose extra spaces are removed begins with none */
 
 static const char *const kind_names[] = {"", "Unigram", "BPE"};
 
@@ -73,9 +75,17 @@ done:
 
 static status open_model(const json_node *model, const char *path, void **state, alibi_error *error)
 {
-  static const char *const known[] = {"type", "kind", "byte_fallback", "treat_whitespace_as_suffix",
-                                      "add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces",
-                                      "unk_surface", "precompiled_charsmap", "vocab", NULL};
+  static const char *const known[] = {"type",
+                                      "kind",
+                                      "byte_fallback",
+                                      "treat_whitespace_as_suffix",
+                                      "add_dummy_prefix",
+                                      "remove_extra_whitespaces",
+                                      "escape_whitespaces",
+                                      "unk_surface",
+                                      "precompiled_charsmap",
+                                      "vocab",
+                                      NULL};
   status result = ALIBI_OK;
   const json_node *list = node_get(model, "vocab");
   sentencepiece *s = NULL;
@@ -166,6 +176,7 @@ const token_model token_model_sentencepiece = {
     .unknown = unknown_of,
     .describe = describe,
     .free = release,
+    .any_bytes = true,
 };
 
 /* ---- the stages around it ---- */
@@ -180,24 +191,27 @@ static json_node *control_tokens(const sentencepiece *s)
   return list;
 }
 
-/* Back: U+2581 is a space, bytes are bytes, and the space before the text goes. */
+/* Back: bytes are bytes, the space before the text goes, U+2581 is a space.  What stands for an unknown piece
+ * begins with a space that stays: so the space before the text goes while it still is U+2581. */
 static json_node *decoder_of(const sentencepiece *s)
 {
-  json_node *decoder = part_step("Sequence"), *steps = node_new_array();
+  json_node *steps, *decoder = part_sequence("decoders", &steps);
   size_t size;
   const char *unknown = (const char *)vocabulary_spelling(&s->words, s->lattice.unknown, &size);
   node_append(steps, part_replace(unknown, s->unknown_text ? s->unknown_text : " \xe2\x81\x87 "));
-  if (s->escape_spaces) node_append(steps, part_replace("\xe2\x96\x81", " "));
   node_append(steps, part_step("ByteFallback"));
   node_append(steps, part_step("Fuse"));
-  if (s->escape_spaces && !s->space_last && (s->dummy_prefix || s->trim_spaces)) {
+  if (s->dummy_prefix || s->trim_spaces) {
     json_node *strip = part_step("Strip");
-    node_set_text(strip, "content", " ");
-    node_set_integer(strip, "start", 1);
+    node_set_text(strip, "content", "\xe2\x96\x81");
+    node_set_integer(strip, "start", s->trim_spaces ? SPACES_MOST : 1);
     node_set_integer(strip, "stop", 0);
     node_append(steps, strip);
   }
-  node_set(decoder, "decoders", steps);
+  json_node *spaces = part_step("Metaspace");
+  node_set_text(spaces, "replacement", "\xe2\x96\x81");
+  node_set_text(spaces, "prepend_scheme", "never");
+  node_append(steps, spaces);
   return decoder;
 }
 

@@ -1,6 +1,6 @@
 /* Normalizing as SentencePiece does it: at every place the longest user-defined symbol stays as it is, else the
- * longest rule replaces what it matches, else one character is copied (U+FFFD for a byte that begins none); runs of
- * spaces become one where that is asked for, and each space becomes U+2581. */
+ * longest rule replaces what it matches, else one character is copied (U+FFFD for a byte that begins none); runs
+ * of spaces become one where that is asked for, and each space becomes U+2581. */
 #include "text/sentencepiece.h"
 
 typedef struct prefix { /* what one step of normalizing takes, and what it gives */

@@ -1,6 +1,6 @@
 /* The unigram model over a normalized text.  The library finds the best path through all of it, with sums kept in
- * float; the same sums decide here, but word by word where no piece crosses the place between two, so that memory is
- * that of a word. */
+ * float; the same sums decide here, but word by word where no piece crosses the place between two, so that memory
+ * is that of a word. */
 #include "text/sentencepiece.h"
 
 static status cut_word(const sentencepiece *s, unigram_lattice *lattice, const unsigned char *text, size_t size,

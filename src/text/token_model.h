@@ -4,6 +4,7 @@
 #ifndef TEXT_TOKEN_MODEL_H
 #define TEXT_TOKEN_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,9 @@ typedef struct token_model {
   /* Both NULL where the model needs none. */
   status (*begin_memo)(const void *state, void **memo, alibi_error *error);
   void (*end_memo)(void *memo);
+
+  /* It takes a text whole, and has rules of its own for bytes that are no UTF-8. */
+  bool any_bytes;
 } token_model;
 
 #endif

@@ -19,7 +19,7 @@ extern const token_model token_model_unigram;
 
 typedef struct unigram_rules { /* all borrowed */
   const piece_trie *trie;
-  const double *scores;         /* of a piece, by its id */
+  const double *scores;          /* of a piece, by its id */
   const unsigned char *favoured; /* NULL, or [id]: a user-defined piece of SentencePiece, which always wins */
   double unknown_score;
   uint32_t unknown; /* the id for unknown characters */

@@ -26,9 +26,9 @@ static void wordlevel_free(void *state)
 static bool is_wordlevel(const json_node *model)
 {
   const json_node *words = node_get(model, "vocab");
-  return node_get(model, "type") || (words && node_kind_of(words) == NODE_OBJECT && !node_get(model, "merges") &&
-                                     !node_get(model, "continuing_subword_prefix") &&
-                                     node_get(model, "unk_token"));
+  return node_get(model, "type") ||
+         (words && node_kind_of(words) == NODE_OBJECT && !node_get(model, "merges") &&
+          !node_get(model, "continuing_subword_prefix") && node_get(model, "unk_token"));
 }
 
 static status wordlevel_open(const json_node *model, const char *path, void **state, alibi_error *error)

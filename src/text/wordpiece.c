@@ -1,7 +1,7 @@
 /* The WordPiece model of a tokenizer.json: of every piece the longest token that begins it, then the longest that
  * goes on, spelled with a prefix ("##"), and so forth; where that ends before the piece does, all of it is
- * unknown.  Source: Wu et al. 2016; Devlin et al. 2019.  A search tree finds the longest token: where a piece goes on, the
- * walk begins at the node of the prefix. */
+ * unknown.  Source: Wu et al. 2016; Devlin et al. 2019.  A search tree finds the longest token: where a piece goes
+ * on, the walk begins at the node of the prefix. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +15,8 @@ typedef struct wordpiece {
   piece_trie trie;
   char *prefix, *unknown_text;
   int64_t unknown;
-  int64_t longest;    /* characters; a longer piece is unknown */
-  uint32_t goes_on;   /* the node of the prefix; TRIE_ROOT: no token has it, or it is empty */
+  int64_t longest;  /* characters; a longer piece is unknown */
+  uint32_t goes_on; /* the node of the prefix; TRIE_ROOT: no token has it, or it is empty */
   bool has_goes_on;
 } wordpiece;
 
@@ -46,8 +46,8 @@ static bool is_wordpiece(const json_node *model)
 
 static status wordpiece_open(const json_node *model, const char *path, void **state, alibi_error *error)
 {
-  static const char *const known[] = {"type", "vocab", "unk_token", "continuing_subword_prefix",
-                                      "max_input_chars_per_word", NULL};
+  static const char *const known[] = {
+      "type", "vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", NULL};
   status result = ALIBI_OK;
   const char *prefix, *unknown;
   const json_node *longest = node_get(model, "max_input_chars_per_word");
