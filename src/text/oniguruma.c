@@ -10,14 +10,15 @@
 
 #include "text/text_buffer.h"
 
-/* Bodies of classes.  \s is White_Space, \w is UTS 18's. */
+/* Bodies of classes.  \s is White_Space; \w is that of UTS 18, and outside classes also the raised digits and
+ * fractions of Latin-1, which Oniguruma's table of the first 256 characters calls parts of words. */
 #define SPACE                                                                                                     \
   "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define LETTER                                                                                                    \
-  "\\p{L}\\p{Nl}\\p{M}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
-#define WORD LETTER "\\p{Nd}\\p{Pc}"
+#define CIRCLED "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+#define WORD "\\p{L}\\p{Nl}\\p{M}\\p{Nd}\\p{Pc}" CIRCLED
+#define WORD_OUTSIDE WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define HEX "0-9A-Fa-f"
-#define PUNCTUATION "\\p{P}$+<=>^`|~"
+#define GRAPH "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}"
 
 enum { MAX_NESTING = 100, MAX_PATTERN = 1 << 20 };
 
@@ -26,7 +27,9 @@ typedef struct translator {
   size_t at, size;
   const char *what;
   text_buffer out;
-  size_t atom; /* where in out the last atom begins; SIZE_MAX: there is none to repeat */
+  size_t atom;      /* where in out the last atom begins; SIZE_MAX: there is none to repeat */
+  bool caseless;    /* (?i) came before */
+  uint32_t literal; /* the character written last, as itself; 0: it was something else */
   size_t groups[MAX_NESTING];
   size_t depth;
   alibi_error *error;
@@ -129,14 +132,17 @@ static const property_name properties[] = {
     {"privateuse", "\\p{Co}"},
     {"unassigned", "\\p{Cn}"},
     {"any", "\\p{Any}"},
-    {"alpha", LETTER},
-    {"alphabetic", LETTER},
-    {"alnum", LETTER "\\p{Nd}"},
+    {"alpha", "\\p{Alphabetic}"},
+    {"alnum", "\\p{Alphabetic}\\p{Nd}"},
+    {"upper", "\\p{Uppercase}"},
+    {"lower", "\\p{Lowercase}"},
+    {"graph", GRAPH},
+    {"print", GRAPH "\\p{Zs}"},
     {"digit", "\\p{Nd}"},
     {"space", SPACE},
     {"whitespace", SPACE},
     {"word", WORD},
-    {"punct", PUNCTUATION},
+    {"punct", "\\p{P}"}, /* [:punct:] is more */
     {"xdigit", HEX},
     {"asciihexdigit", HEX},
     {"ascii", "\\x{0}-\\x{7f}"},
@@ -182,7 +188,7 @@ static const property_name properties[] = {
     {"cs", "\\p{Cs}"},
 };
 
-/* The body of a class for a name of `size` bytes; `body` has room for 96. */
+/* The body of a class for a name of `size` bytes; `body` has room for 96 and more. */
 static status find_property(const translator *t, const unsigned char *name, size_t size, char *body)
 {
   char lower[64];
@@ -228,7 +234,7 @@ typedef struct escape {
   enum { ESCAPE_CHARACTER, ESCAPE_CLASS, ESCAPE_OTHER } kind;
   uint32_t character;
   bool negated; /* of a class */
-  char body[sizeof WORD + 32 > 96 ? sizeof WORD + 32 : 96];
+  char body[192];
   int letter; /* of another: what follows the backslash */
 } escape;
 
@@ -282,8 +288,8 @@ static status read_escape(translator *t, bool in_class, escape *e)
   case 'u': return read_hex(t, 4, &e->character);
   case 's': class_escape(e, SPACE, false); break;
   case 'S': class_escape(e, SPACE, true); break;
-  case 'w': class_escape(e, WORD, false); break;
-  case 'W': class_escape(e, WORD, true); break;
+  case 'w':
+  case 'W': class_escape(e, in_class ? WORD : WORD_OUTSIDE, c == 'W'); break;
   case 'd': class_escape(e, "\\p{Nd}", false); break;
   case 'D': class_escape(e, "\\p{Nd}", true); break;
   case 'h': class_escape(e, HEX, false); break;
@@ -300,6 +306,7 @@ static status read_escape(translator *t, bool in_class, escape *e)
   case 'C':
   case 'c':
   case 'M': return refuse(t, "\\c, \\C- and \\M-");
+  case 'o': return refuse(t, "\\o");
   case '0':
     e->character = 0;
     for (int i = 0; i < 2 && peek(t, 0) >= '0' && peek(t, 0) <= '7'; i++)
@@ -377,6 +384,7 @@ static status read_posix(translator *t, set *s, bool *done)
   start += e.negated;
   status result = find_property(t, t->pattern + start, end - start, e.body);
   if (result != ALIBI_OK) return result;
+  if (end - start == 5 && memcmp(t->pattern + start, "punct", 5) == 0) strcpy(e.body, "\\p{P}\\p{S}");
   t->at = end + 2;
   *done = true;
   return add_escape_class(t, s, &e);
@@ -521,8 +529,10 @@ done:
 
 static status translate_escape(translator *t)
 {
-  static const char boundary[] = "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))";
-  static const char no_boundary[] = "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))";
+  static const char boundary[] =
+      "(?:(?<=[" WORD_OUTSIDE "])(?![" WORD_OUTSIDE "])|(?<![" WORD_OUTSIDE "])(?=[" WORD_OUTSIDE "]))";
+  static const char no_boundary[] =
+      "(?:(?<=[" WORD_OUTSIDE "])(?=[" WORD_OUTSIDE "])|(?<![" WORD_OUTSIDE "])(?![" WORD_OUTSIDE "]))";
   status result = ALIBI_OK;
   escape e;
   char text[8];
@@ -568,10 +578,13 @@ static status push_group(translator *t)
 static status translate_options(translator *t)
 {
   status result = ALIBI_OK;
+  bool on = true;
   TRY(push_group(t));
   TRY(put(t, "(?"));
   for (;;) {
     int c = peek(t, 0);
+    if (c == '-') on = false;
+    if (c == 'i' && on) t->caseless = true;
     if (c == 'm') TRY(put(t, "s"));
     else if (c == 'i' || c == 'x' || c == '-' || c == ':' || c == ')')
       TRY(buffer_add(&t->out, t->pattern + t->at, 1, t->error));
@@ -692,11 +705,29 @@ done:
   return result;
 }
 
+/* Without case "ss" is also one character, and so are a few other pairs; PCRE2 knows no such thing. */
+static status check_case(translator *t, uint32_t c)
+{
+  static const char pairs[][3] = {"ss", "ff", "fi", "fl", "st"};
+  uint32_t before = t->literal, lower = c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+  t->literal = lower;
+  if (!t->caseless) return ALIBI_OK;
+  for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+    if (before == (uint32_t)pairs[i][0] && lower == (uint32_t)pairs[i][1])
+      return refuse(t, "(?i) with letters that together have a ligature");
+  if (c == 0xdf || c == 0x149 || c == 0x1f0 || c == 0x390 || c == 0x3b0 || c == 0x587 ||
+      (c >= 0x1e96 && c <= 0x1e9e) || (c >= 0x1f50 && c <= 0x1ffc) || (c >= 0xfb00 && c <= 0xfb17))
+    return refuse(t, "(?i) with a letter whose other case is several");
+  return ALIBI_OK;
+}
+
 static status translate_next(translator *t)
 {
   status result = ALIBI_OK;
   bool taken;
   int c = peek(t, 0);
+  uint32_t before = t->literal;
+  t->literal = 0;
   switch (c) {
   case '\\': return translate_escape(t);
   case '[': return translate_class(t);
@@ -731,6 +762,8 @@ static status translate_next(translator *t)
   uint32_t character = utf8_character(t->pattern + t->at, &length);
   t->atom = t->out.size;
   t->at += length;
+  t->literal = before;
+  TRY(check_case(t, character));
   TRY(put_literal(t, &t->out, character));
 done:
   return result;

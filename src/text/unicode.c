@@ -48,7 +48,7 @@ bool unicode_is_other(uint32_t c)
 {
   if (c < 0x80) return c < ' ' || c == 0x7f;
   int kind = category(c);
-  return kind == UTF8PROC_CATEGORY_CN || (kind >= UTF8PROC_CATEGORY_CC && kind <= UTF8PROC_CATEGORY_CO);
+  return kind >= UTF8PROC_CATEGORY_CC && kind <= UTF8PROC_CATEGORY_CO;
 }
 
 bool unicode_is_word(uint32_t c)

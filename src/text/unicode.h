@@ -14,7 +14,7 @@ bool unicode_is_mark(uint32_t c);        /* M */
 bool unicode_is_nonspacing(uint32_t c);  /* Mn */
 bool unicode_is_punctuation(uint32_t c); /* P, and every printable character of ASCII that is no letter or digit */
 bool unicode_is_number(uint32_t c);      /* N */
-bool unicode_is_other(uint32_t c);       /* Cc, Cf, Cn, Co, Cs */
+bool unicode_is_other(uint32_t c);       /* Cc, Cf, Co, Cs */
 bool unicode_is_word(uint32_t c);        /* Alphabetic, M, Nd, Pc, joiners: \w of UTS 18 */
 
 /* Lower case of one character: one or two characters; how many. */
