@@ -415,9 +415,11 @@ def jais_scaled(tensors):
 
 gguf_case("gguf-bloom", "bloom", "q, k, v re-packed, output.weight a copy of the embeddings; 6 heads",
           bloom(hidden_size=48, n_head=6, n_layer=1, vocab_size=150))
-gguf_case("gguf-mpt", "mpt", "kv_n_heads 3, qk_ln, biases, clamp_kqv, max_alibi_bias 16, tied; the activation is gelu by erf",
-          mpt({"alibi_bias_max": 16, "kv_n_heads": 3, "qk_ln": True, "clip_qkv": 2.0}, d_model=48, n_heads=12, vocab_size=127,
-              no_bias=False), reference="transcription")
+gguf_case("gguf-mpt", "mpt", "kv_n_heads 3, biases, clamp_kqv, max_alibi_bias 16, tied; the activation is gelu by erf",
+          mpt({"alibi_bias_max": 16, "kv_n_heads": 3, "clip_qkv": 2.0}, d_model=48, n_heads=12, vocab_size=127, no_bias=False),
+          reference="transcription")
+gguf_case("gguf-mpt-qk-norm", "mpt", "attn_q_norm and attn_k_norm over the whole width, no biases",
+          mpt({"qk_ln": True}, d_model=32, n_heads=4, vocab_size=127), reference="transcription")
 gguf_case("gguf-gpt2", "gpt2", "transposed, tied, no output.weight", gpt2(n_embd=48, n_head=6, vocab_size=139), turned=True)
 gguf_case("gguf-gptneox", "gpt_neox", "q, k, v re-packed, rope.dimension_count 4 of 16",
           neox(hidden_size=48, intermediate_size=100, num_attention_heads=3, vocab_size=140))

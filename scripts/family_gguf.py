@@ -307,6 +307,7 @@ def write(path, case, raw):
     writer.add_tokenizer_pre("default")
     writer.add_token_list([f"t{i}" for i in range(case.vocabulary)])
     writer.add_token_types([gguf.TokenType.NORMAL] * case.vocabulary)
+    writer.add_token_merges(["t 0"])
     table = gguf.get_tensor_name_map(architecture, layers_of(case.config))
     for name, (stored, type) in raw.items():
         for moved, x in moves(name, stored, case.config):
