@@ -16,14 +16,17 @@ struct regex {
 struct regex_match {
   pcre2_match_data *data;
   pcre2_match_context *context;
-  int groups; /* of the last match: highest group that took part, plus 1 */
+  pcre2_jit_stack *stack; /* made when the small one that comes with the machine code was not enough */
+  int groups;             /* of the last match: highest group that took part, plus 1 */
 };
 
 enum {
   STEPS_ALWAYS =
       10 * 1000 * 1000, /* of matching, at most: this, and as many a byte: a pattern that needs more is */
   STEPS_A_BYTE = 100,   /* one that runs away */
-  HEAP_KIB = 256 * 1024
+  HEAP_KIB = 256 * 1024,
+  STACK_AT_FIRST = 32 * 1024,
+  STACK_AT_MOST = 64 * 1024 * 1024
 };
 
 static pcre2_code *compile(const void *pattern, size_t size, unsigned flags, int *number, PCRE2_SIZE *offset)
@@ -96,7 +99,18 @@ void regex_end(regex_match *match)
   if (!match) return;
   pcre2_match_data_free(match->data);
   pcre2_match_context_free(match->context);
+  pcre2_jit_stack_free(match->stack);
   free(match);
+}
+
+static int run_compiled(const regex *r, regex_match *match, const unsigned char *text, size_t size, size_t from)
+{
+  int count = pcre2_jit_match(r->code, text, size, from, 0, match->data, match->context);
+  if (count != PCRE2_ERROR_JIT_STACKLIMIT || match->stack) return count;
+  match->stack = pcre2_jit_stack_create(STACK_AT_FIRST, STACK_AT_MOST, NULL);
+  if (!match->stack) return count;
+  pcre2_jit_stack_assign(match->context, NULL, match->stack);
+  return pcre2_jit_match(r->code, text, size, from, 0, match->data, match->context);
 }
 
 status regex_find(const regex *r, regex_match *match, const unsigned char *text, size_t size, size_t from,
@@ -105,8 +119,8 @@ status regex_find(const regex *r, regex_match *match, const unsigned char *text,
   int count = PCRE2_ERROR_JIT_STACKLIMIT;
   size_t steps = STEPS_ALWAYS + (size < UINT32_MAX / STEPS_A_BYTE / 2 ? size * STEPS_A_BYTE : UINT32_MAX / 2);
   pcre2_set_match_limit(match->context, (uint32_t)steps);
-  if (r->compiled) count = pcre2_jit_match(r->code, text, size, from, 0, match->data, match->context);
-  if (count < 0 && count != PCRE2_ERROR_NOMATCH) /* machine code was not to be had, or out of its stack */
+  if (r->compiled) count = run_compiled(r, match, text, size, from);
+  if (count == PCRE2_ERROR_JIT_STACKLIMIT || count == PCRE2_ERROR_JIT_BADOPTION) /* none, or out of its stack */
     count = pcre2_match(r->code, text, size, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match->data, match->context);
   *found = count > 0;
   match->groups = count > 0 ? count : 0;
