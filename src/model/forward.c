@@ -491,13 +491,16 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
   walk_shape s = walk_shape_of(p);
   size_t layers = (size_t)p->model->config.layers;
   embed(p, &s, tokens);
+  if (p->watch.see) p->watch.see(p->watch.user, 0, p->blocks[0].x);
   for (size_t layer = 0; layer < layers; layer++) {
     bool last = layer + 1 == layers;
     result = p->shape.stops_when_cancelled ? context_check_cancel(p->model->context, error) : ALIBI_OK;
     if (result != ALIBI_OK) return result;
     block_activations *b = &p->blocks[p->shape.keep ? layer : 0];
-    result = run_block(p, &s, layer, b, last || !p->shape.keep ? p->residual : p->blocks[layer + 1].x, error);
+    float *out = last || !p->shape.keep ? p->residual : p->blocks[layer + 1].x;
+    result = run_block(p, &s, layer, b, out, error);
     if (result != ALIBI_OK) return result;
+    if (p->watch.see) p->watch.see(p->watch.user, layer + 1, out);
   }
   finish(p, &s);
   if (carry_of(p)) carry_leave(carry_of(p), s.rows);

@@ -158,12 +158,19 @@ typedef struct backward_hooks {
   void *user;
 } backward_hooks;
 
+/* Told by forward what the residual stream x [R, C] is: before layer 0, and after layer l as l + 1. */
+typedef struct layer_watch {
+  void (*see)(void *user, size_t layer, const float *x);
+  void *user;
+} layer_watch;
+
 typedef struct model_pass {
   alibi_model *model;
   pass_shape shape;
   /* Settings of training, 0 in a new pass; may change between runs. */
   pass_dropout dropout;
   float z_loss; /* op_cross_entropy */
+  layer_watch watch;
   position_request request;
   position_tables position;
   position_plan_grad position_grad;
