@@ -1,7 +1,28 @@
 /* BLOOM: ALiBi, LayerNorm also of the embedding, the tanh form of GELU.  Queries, keys and values lie head by head
  * (GGUF: all of each together).  It was trained with a bias m j rounded to bfloat16 (or fp16), which `reference`
  * numerics repeat; transformers rounds it in half precision only. */
+#include <math.h>
+
 #include "model/families/family.h"
+
+/* The slopes that rounding begins with are powers of a base in fp32, as transformers has them: 0.5 comes out as the float
+ * below, and then every odd key's product rounds down where one of 0.5 would be a tie. */
+static void set_alibi(family_opening *o, alibi_model_config *config)
+{
+  enum { MOST = 128 };
+  float slopes[MOST];
+  int64_t heads = config->heads, power = 1;
+  family_set_alibi(o, config, "bfloat16-keys");
+  if (!o->reference || keys_failed(o->keys)) return;
+  while (2 * power <= heads) power *= 2;
+  for (int64_t h = 0; h < heads && h < MOST; h++) {
+    bool first = h < power;
+    float base = (float)exp2(-8 / (double)(first ? power : 2 * power));
+    slopes[h] = (float)pow(base, (double)(first ? h + 1 : 2 * (h - power) + 1));
+  }
+  if (heads <= MOST) family_take_slopes(o, config, slopes, (size_t)heads);
+  else keys_fail(o->keys, "reference numerics: expected at most %d heads, found %lld", (int)MOST, (long long)heads);
+}
 
 static void configure(family_opening *o, alibi_model_config *config)
 {
@@ -20,7 +41,7 @@ static void configure(family_opening *o, alibi_model_config *config)
   config->activation = ALIBI_GELU_TANH;
   family_set_vocabulary(o, config, "vocab_size");
   family_set_tied(o, config, "/lm_head", true);
-  family_set_alibi(o, config, "bfloat16-keys");
+  set_alibi(o, config);
 }
 
 static void configure_gguf(family_opening *o, alibi_model_config *config)
@@ -28,7 +49,7 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   config->embedding_norm = true;
   config->activation = ALIBI_GELU_TANH;
   family_configure_gguf(o, config);
-  family_set_alibi(o, config, "bfloat16-keys");
+  set_alibi(o, config);
 }
 
 static const tensor_rule rules[] = {

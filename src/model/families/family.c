@@ -114,8 +114,8 @@ void family_set_alibi(family_opening *o, alibi_model_config *config, const char 
   if (o->reference && rounding) family_set(o, config, "alibi_rounding", rounding);
 }
 
-/* As text for the method's list: nine digits give a float back. */
-static void take_slopes(family_opening *o, alibi_model_config *config, const float *slopes, size_t count)
+/* As text: nine digits give a float back. */
+void family_take_slopes(family_opening *o, alibi_model_config *config, const float *slopes, size_t count)
 {
   char list[ALIBI_POSITION_OPTIONS_SIZE];
   size_t used = 0;
@@ -151,7 +151,7 @@ void family_set_slopes(family_opening *o, alibi_model_config *config, const char
     return;
   }
   family_note(o->notes, "tensor '%s': slopes of its own, up to %.3g of the rule's from those", t->name, largest);
-  take_slopes(o, config, slopes, heads);
+  family_take_slopes(o, config, slopes, heads);
 }
 
 void family_set_activation(family_opening *o, alibi_model_config *config, const char *keys, const char *otherwise,

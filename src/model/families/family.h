@@ -89,6 +89,8 @@ void family_set_vocabulary(family_opening *o, alibi_model_config *config, const 
 void family_set_tied(family_opening *o, alibi_model_config *config, const char *head, bool otherwise);
 /* ALiBi with the family's rounding, if it was asked for ("bfloat16-keys"; NULL: the family has none). */
 void family_set_alibi(family_opening *o, alibi_model_config *config, const char *rounding);
+/* ALiBi's slopes head by head. */
+void family_take_slopes(family_opening *o, alibi_model_config *config, const float *slopes, size_t count);
 /* Stored slopes, where there is such a tensor: checked against the rule, and taken where they differ. */
 void family_set_slopes(family_opening *o, alibi_model_config *config, const char *tensor);
 /* From the name of an activation function as transformers has them; gated: of the half that gates. */
