@@ -430,6 +430,7 @@ static void damage_is_an_error_at_worst(void **unused)
     bool cut = size < map.size;
     memcpy(bytes, map.data, map.size);
     if (!cut && size > map.size) bytes[(size - map.size - 1) / sizeof changes] ^= changes[size % sizeof changes];
+    unlink(scratch_path("damaged.gguf")); /* a file cut to nothing and written anew is flushed to the disk */
     scratch_write(scratch_path("damaged.gguf"), bytes, cut ? size : map.size);
     gguf_file *file;
     error.message[0] = '\0';
