@@ -91,9 +91,10 @@ static double trained_slope(const position_request *request, size_t set, size_t 
 
 /* ---- rounded biases ---- */
 
-/* b(j) of every position, scaled. */
+/* m j of every position; a difference of two is exact but for the farthest. */
 typedef struct rounded_keys {
   size_t length;
+  float scale;
   float *biases; /* [H, length] */
 } rounded_keys;
 
@@ -111,7 +112,7 @@ static void add_rounded(void *user, int head, int64_t query, int64_t key, int64_
 {
   const rounded_keys *keys = user;
   const float *own = keys->biases + (size_t)head * keys->length;
-  for (int64_t n = 0; n < count; n++) bias[n] = own[key + n] - own[query];
+  for (int64_t n = 0; n < count; n++) bias[n] = (own[key + n] - own[query]) * keys->scale;
 }
 
 static void layout(const position_request *request, position_plan *plan, arena *a)
@@ -123,7 +124,7 @@ static void layout(const position_request *request, position_plan *plan, arena *
   }
   rounded_keys *keys = arena_take(a, 1, sizeof *keys);
   float *biases = arena_floats(a, size_mul(request->shape.heads, request->length));
-  if (keys) *keys = (rounded_keys){request->length, biases};
+  if (keys) *keys = (rounded_keys){request->length, (float)options->slope_scale, biases};
   plan->bias = BIAS_ROWS;
   plan->rows = (attention_rows){.bias = add_rounded, .user = keys};
 }
@@ -137,7 +138,7 @@ static void fill_rounded(const position_request *request, rounded_keys *keys)
     if (falcon) slope = to_bfloat16(slope);
     for (size_t j = 0; j < keys->length; j++) {
       float position = falcon ? to_bfloat16((float)j) : (float)j;
-      keys->biases[h * keys->length + j] = (float)(options->slope_scale * to_bfloat16(slope * position));
+      keys->biases[h * keys->length + j] = to_bfloat16(slope * position);
     }
   }
 }

@@ -190,6 +190,9 @@ static void gradients_are_those_of_differences(void **unused)
   differences("position=none");
   differences("position=alibi bias=true norm_bias=true tied=false");
   differences("position=rope " TINY_MODERN);
+  differences("norm_place=post norm_bias=true embedding_norm=true residual_scale=0.6");
+  differences("parallel=one-norm embedding_shift=true residual_scale=0.6 final_norm=false");
+  differences("parallel=two-norms bias=true");
 }
 
 static void no_cut_and_no_thread_changes_a_bit(void **unused)

@@ -95,6 +95,34 @@ static void written_is_read_back(void **unused)
   round_trip("position=t5 t5_buckets=8 t5_max_distance=40");
 }
 
+/* Files of versions without the later fields are read, and what does not need them is written as those wrote it. */
+static void configurations_of_older_versions(void **unused)
+{
+  (void)unused;
+  static const char older[] =
+      "{\"format\": \"alibi-decoder\", \"vocabulary\": 29, \"layers\": 2, \"width\": 32, \"heads\": 4, \"kv_heads\": 4, "
+      "\"head_size\": 8, \"feed_forward\": 40, \"train_length\": 24, \"norm\": \"layernorm\", \"norm_bias\": false, "
+      "\"norm_epsilon\": 1e-05, \"activation\": \"gelu\", \"bias\": true, \"tied\": true, \"qk_norm\": false, "
+      "\"initial_deviation\": 0.2, \"embedding_deviation\": 0, \"position\": {\"method\": \"alibi\", \"slope_rule\": "
+      "\"interleaved\", \"max_bias\": 8, \"slopes\": \"\"}, \"score_scaling\": \"none\", \"original_length\": 0}";
+  json_node *node;
+  alibi_model_config read, made = tiny_config("bias=true");
+  assert_int_equal(model_config_resolve(&made, &error), ALIBI_OK);
+  if (node_parse(older, strlen(older), "older", &node, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  if (model_config_read(node, "older", &read, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  assert_memory_equal(&read, &made, sizeof made);
+  assert_true(read.causal && read.final_norm && read.logit_scale == 1 && read.residual_scale == 1);
+  json_node *written = model_config_node(&read);
+  assert_int_equal(node_count(written), node_count(node));
+  for (size_t i = 0; i < node_count(written); i++) {
+    const char *key;
+    node_member(written, i, &key);
+    if (!node_get(node, key)) fail_msg("config.json: a key '%s' that older versions do not know", key);
+  }
+  node_free(written);
+  node_free(node);
+}
+
 /* Numbers that print badly: subnormal, negative zero, the largest. */
 static void weights_keep_every_bit(void **unused)
 {
@@ -149,6 +177,24 @@ static void refuse(const char *named, const char *part)
   assert_null(model);
   scratch_says(error.message, named);
   scratch_says(error.message, part);
+}
+
+/* Another value of a later field beside weights that were saved with its initial one, and the other way round. */
+static void configurations_that_differ_in_a_later_field(void **unused)
+{
+  (void)unused;
+  static const char *const settings[] = {"", "logit_scale=0.5"};
+  for (int which = 0; which < 2; which++) {
+    alibi_model *one = tiny_model(context, settings[which]), *other = tiny_model(context, settings[!which]);
+    save(other, scratch_path("model"));
+    char *text = scratch_read(in_model("config.json"));
+    save(one, scratch_path("model"));
+    scratch_write(in_model("config.json"), text, strlen(text));
+    refuse("config.json", "logit_scale");
+    free(text);
+    alibi_model_free(one);
+    alibi_model_free(other);
+  }
 }
 
 /* config.json with one text in place of another. */
@@ -359,14 +405,14 @@ static void missing_files(void **unused)
   alibi_model *model = tiny_model(context, "position=none");
   refuse("model", "expected the directory of a model");
   scratch_write(scratch_path("model"), "text", 4);
-  refuse("model", "expected the directory of a model");
+  refuse("model", "expected a file of safetensors, GGUF or PyTorch's");
   unlink(scratch_path("model"));
   save(model, scratch_path("model"));
   unlink(in_model("model.safetensors"));
   refuse("model.safetensors", "No such file");
   save(model, scratch_path("model"));
   unlink(in_model("config.json"));
-  refuse("config.json", "No such file");
+  refuse("model", "expected a config.json beside these weights, found none");
   alibi_model_free(model);
 }
 
@@ -456,6 +502,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       WITH_FOLDER(written_is_read_back),
+      WITH_FOLDER(configurations_of_older_versions),
+      WITH_FOLDER(configurations_that_differ_in_a_later_field),
       WITH_FOLDER(weights_keep_every_bit),
       WITH_FOLDER(saving_replaces_and_leaves_nothing_beside),
       WITH_FOLDER(damaged_configuration),
