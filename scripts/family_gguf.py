@@ -275,18 +275,23 @@ def jina_moves(name, x, c, split=True):
         return []
     if split and ".gated_layers." in name:
         gate, up = np.split(x, 2)
-        return [(name.replace("gated_layers", "gated_layers_w"), gate), (name.replace("gated_layers", "gated_layers_v"), up)]
+        return [(name.replace("gated_layers", "gated_layers_w"), gate), (name.replace("gated_layers",
+                                                                                      "gated_layers_v"), up)]
     return [(name, x)]
 
 
 CONVERTERS = {
     "bloom": (gguf.MODEL_ARCH.BLOOM, bloom_keys, bloom_moves), "mpt": (gguf.MODEL_ARCH.MPT, mpt_keys, same),
-    "gpt2": (gguf.MODEL_ARCH.GPT2, gpt2_keys, turned_moves), "gpt_neox": (gguf.MODEL_ARCH.GPTNEOX, neox_keys, neox_moves),
-    "falcon": (gguf.MODEL_ARCH.FALCON, falcon_keys, falcon_moves), "llama": (gguf.MODEL_ARCH.LLAMA, llama_keys, llama_moves),
+    "gpt2": (gguf.MODEL_ARCH.GPT2, gpt2_keys, turned_moves), "gpt_neox": (gguf.MODEL_ARCH.GPTNEOX, neox_keys,
+                                                                          neox_moves),
+    "falcon": (gguf.MODEL_ARCH.FALCON, falcon_keys, falcon_moves), "llama": (gguf.MODEL_ARCH.LLAMA, llama_keys,
+                                                                             llama_moves),
     "baichuan": (gguf.MODEL_ARCH.BAICHUAN, baichuan_keys, baichuan_moves),
-    "refact": (gguf.MODEL_ARCH.REFACT, refact_keys, refact_moves), "jais": (gguf.MODEL_ARCH.JAIS, jais_keys, jais_moves),
+    "refact": (gguf.MODEL_ARCH.REFACT, refact_keys, refact_moves), "jais": (gguf.MODEL_ARCH.JAIS, jais_keys,
+                                                                            jais_moves),
     "jina-bert-v2": (gguf.MODEL_ARCH.JINA_BERT_V2, jina_keys, jina_moves),
-    "jina-bert-v2-fused": (gguf.MODEL_ARCH.JINA_BERT_V2, jina_keys, lambda name, x, c: jina_moves(name, x, c, split=False))}
+    "jina-bert-v2-fused": (gguf.MODEL_ARCH.JINA_BERT_V2, jina_keys, lambda name, x, c: jina_moves(name, x, c,
+                                                                                                  split=False))}
 
 
 def layers_of(c):
@@ -300,7 +305,8 @@ def write(path, case, raw):
     writer.add_type("model")
     writer.add_name(case.name)
     keys(writer, case.config)
-    writer.add_file_type(int(gguf.LlamaFileType[{"F32": "ALL_F32", "Q4_K": "MOSTLY_Q4_K_S", "Q5_K": "MOSTLY_Q5_K_S"}.get(
+    writer.add_file_type(int(gguf.LlamaFileType[{"F32": "ALL_F32", "Q4_K": "MOSTLY_Q4_K_S",
+                                                 "Q5_K": "MOSTLY_Q5_K_S"}.get(
         case.type, "MOSTLY_" + case.type)]))
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     writer.add_tokenizer_model("gpt2")
@@ -314,7 +320,8 @@ def write(path, case, raw):
             theirs = table.get_name(moved, try_suffixes=(".weight", ".bias"))
             if theirs is None:
                 raise KeyError(moved)
-            writer.add_tensor(theirs, np.ascontiguousarray(x), raw_dtype=None if x.dtype in (np.float32, np.float16) else type)
+            writer.add_tensor(theirs, np.ascontiguousarray(x), raw_dtype=None if x.dtype in (np.float32,
+                                                                                             np.float16) else type)
     if (case.config.get("rope_scaling") or {}).get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", rope_divisors(case.config))
     writer.write_header_to_file()

@@ -41,7 +41,8 @@ TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 @contextlib.contextmanager
 def rounded_bias(family):
     """The bias as the reference itself rounds it, while the rest of the model runs in float64."""
-    owner, dtype = {"bloom": (modeling_bloom.BloomModel, torch.bfloat16), "falcon": (modeling_falcon, torch.float32)}[family]
+    owner, dtype = {"bloom": (modeling_bloom.BloomModel, torch.bfloat16), "falcon": (modeling_falcon,
+                                                                                     torch.float32)}[family]
     original = owner.build_alibi_tensor
 
     def build_alibi_tensor(*arguments, **named):
@@ -79,7 +80,8 @@ class TransformersReference:
         self.config = transformers.AutoConfig.from_pretrained(directory)
 
     def build(self, dtype):
-        return transformers.AutoModelForCausalLM.from_config(self.config, dtype=dtype, attn_implementation="eager").eval()
+        return transformers.AutoModelForCausalLM.from_config(self.config, dtype=dtype,
+                                                             attn_implementation="eager").eval()
 
     def fill(self, model, tensors):
         keys = model.load_state_dict({k: v.to(model.dtype) for k, v in tensors.items()}, strict=False)

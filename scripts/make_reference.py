@@ -12,7 +12,7 @@ numerics, causal ("true" or "false"), prompts (their number), prompt.P.text.  It
   prompt.P.spread       F32 [T]        largest minus smallest logit
   prompt.P.positions    I32 [N]
   prompt.P.logits       F32 [N, V]     all logits at the chosen positions
-  prompt.P.activations  F32 [L+1, N, C]  the stream of hidden states there: before the first layer and after each (not normalised)
+  prompt.P.activations  F32 [L+1, N, C]  the hidden states there, before the first layer and after each (not normalised)
 
 Of an encoder, prompt.P.hidden F32 [N, C] and prompt.P.mean F32 [C] (over the T tokens) stand in the place of the logits.
 Position methods that depend on a length have T as the declared length.
@@ -50,12 +50,14 @@ class Transformers:
         if model.suffix == ".gguf":
             where = dict(pretrained_model_name_or_path=model.parent, gguf_file=model.name)
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
-            **where, dtype=torch.float32 if self.double else getattr(torch, numerics), attn_implementation="eager").eval()
+            **where, dtype=torch.float32 if self.double else getattr(torch, numerics),
+            attn_implementation="eager").eval()
         if self.double:
-            with DoublePrecision():
+            weights = {k: v.double() for k, v in self.model.state_dict().items()}
+            with DoublePrecision():  # a model of its own, so that rotary frequencies too are made in float64
                 model = transformers.AutoModelForCausalLM.from_config(
                     self.model.config, dtype=torch.float64, attn_implementation="eager").eval()
-                model.load_state_dict({k: v.double() for k, v in self.model.state_dict().items()})
+                model.load_state_dict(weights)
                 model.tie_weights()
             self.model = model
         config = self.model.config
@@ -67,7 +69,8 @@ class Transformers:
         states, handles = [], []
         if keep:
             handles.append(self.layers[0].register_forward_pre_hook(
-                lambda module, args, kwargs: states.append(args[0] if args else kwargs["hidden_states"]), with_kwargs=True))
+                lambda module, args, kwargs: states.append(args[0] if args else kwargs["hidden_states"]),
+                with_kwargs=True))
             for layer in self.layers:
                 handles.append(layer.register_forward_hook(
                     lambda module, args, result: states.append(result if torch.is_tensor(result) else result[0])))
@@ -130,15 +133,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("file", type=pathlib.Path)
-    parser.add_argument("--prompt", action="append", default=[], help="a text (repeatable; without any, two of our own)")
-    parser.add_argument("--ids", action="append", default=[], help="a prompt as ids, apart from any tokenizer (repeatable)")
+    parser.add_argument("--prompt", action="append", default=[], help="a text (repeatable; without any, two of our"
+                        " own)")
+    parser.add_argument("--ids", action="append", default=[], help="a prompt as ids, apart from any tokenizer"
+                        " (repeatable)")
     parser.add_argument("--top", type=int, default=20, help="logits kept of every position")
     parser.add_argument("--positions", default="", help="where all logits and activations are kept: 0,7,31 or all")
     parser.add_argument("--numerics", default="float32", choices=["float32", "float64", "bfloat16", "float16"])
     parser.add_argument("--no-activations", action="store_true")
-    parser.add_argument("--transcription", choices=sorted(torch_families.FAMILIES), help="a family of torch_families.py")
+    parser.add_argument("--transcription", choices=sorted(torch_families.FAMILIES), help="a family of"
+                        " torch_families.py")
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
 
     if options.transcription:
         model = Transcription(options.model, options.numerics, options.transcription)
@@ -150,11 +157,14 @@ def main():
     texts = options.prompt or ([] if prompts else PROMPTS)
     if texts:
         where = dict(gguf_file=options.model.name) if options.model.suffix == ".gguf" else {}
-        tokenizer = transformers.AutoTokenizer.from_pretrained(options.model.parent if where else options.model, **where)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(options.model.parent if where else options.model,
+                                                               **where)
         prompts += [(text, tokenizer(text)["input_ids"]) for text in texts]
     out, metadata = {}, {
-        "format": "alibi-reference-1", "model": options.model.name, "family": model.family, "causal": str(model.causal).lower(),
-        "software": f"{software}, torch {torch.__version__.split('+')[0]}", "numerics": options.numerics, "prompts": str(len(prompts))}
+        "format": "alibi-reference-1", "model": options.model.resolve().name, "family": model.family,
+        "causal": str(model.causal).lower(),
+        "software": f"{software}, torch {torch.__version__.split('+')[0]}", "numerics": options.numerics,
+        "prompts": str(len(prompts))}
     for i, (text, ids) in enumerate(prompts):
         if not ids:
             sys.exit(f"prompt {i} has no tokens")

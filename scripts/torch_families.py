@@ -1,4 +1,4 @@
-"""Model families that transformers does not have, written in PyTorch from the description of each family (docs/models.md).
+"""Model families that transformers does not have, written in PyTorch from what their authors publish about them.
 
 They are references for make_family_golden.py: the plain formula, matrices of scores, nothing shared with the library.  A
 family is two functions: shapes(config) names its tensors as published checkpoints do, forward(config, tensors, tokens)
@@ -179,7 +179,8 @@ def baichuan_forward(c, t, tokens, layers=None):
     keep(layers, x)
     for i in range(40):
         block = f"model.layers.{i}."
-        q, k, v = linear(rms_norm(x, t[block + "input_layernorm.weight"], epsilon), t, block + "self_attn.W_pack").chunk(3, -1)
+        q, k, v = linear(rms_norm(x, t[block + "input_layernorm.weight"], epsilon), t,
+                         block + "self_attn.W_pack").chunk(3, -1)
         y = attend(q, k, v, heads, heads, 1 / math.sqrt(q.shape[-1] // heads), bias)
         x = x + linear(y, t, block + "self_attn.o_proj")
         y = rms_norm(x, t[block + "post_attention_layernorm.weight"], epsilon)
@@ -278,7 +279,8 @@ def jais_forward(c, t, tokens, layers=None):
         x = x + turned(y, t, block + "mlp.c_proj")
         keep(layers, x)
     scale = c["mup_output_alpha"] * c["mup_width_scale"] if mu else c["width_scale"]
-    return layer_norm(x, t, "transformer.ln_f", epsilon) @ t.get("lm_head.weight", t["transformer.wte.weight"]).T * scale
+    return layer_norm(x, t, "transformer.ln_f", epsilon) @ t.get("lm_head.weight",
+                                                                 t["transformer.wte.weight"]).T * scale
 
 
 # Jina's encoders, in two published forms: jina-embeddings-v2 (mlp.gated_layers) and the one with normalised queries and keys
@@ -334,11 +336,13 @@ def jina_forward(c, t, tokens, layers=None):
             q = layer_norm(q, t, layer + "attention.self.layer_norm_q", epsilon)
             k = layer_norm(k, t, layer + "attention.self.layer_norm_k", epsilon)
         y = attend(q, k, v, heads, heads, 1 / math.sqrt(x.shape[-1] // heads), bias, causal=False)
-        y = layer_norm(x + linear(y, t, layer + "attention.output.dense"), t, layer + "attention.output.LayerNorm", epsilon)
+        y = layer_norm(x + linear(y, t, layer + "attention.output.dense"), t, layer + "attention.output.LayerNorm",
+                       epsilon)
         if normed:
             x = layer_norm(x + y, t, layer + "layer_norm_1", epsilon)
             up, gate = linear(x, t, layer + "mlp.up_gated_layer").chunk(2, -1)
-            x = layer_norm(x + linear(activation(gate) * up, t, layer + "mlp.down_layer"), t, layer + "layer_norm_2", epsilon)
+            x = layer_norm(x + linear(activation(gate) * up, t, layer + "mlp.down_layer"), t, layer + "layer_norm_2",
+                           epsilon)
         else:
             gate, up = linear(y, t, layer + "mlp.gated_layers").chunk(2, -1)
             x = layer_norm(y + linear(activation(gate) * up, t, layer + "mlp.wo"), t, layer + "mlp.layernorm", epsilon)
