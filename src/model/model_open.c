@@ -101,6 +101,18 @@ done:
   return result;
 }
 
+/* Lists that were too long, or texts, to be among the scalars, but are of the architecture. */
+static status check_arrays(const gguf_file *gguf, const char *prefix, const json_node *object, alibi_error *error)
+{
+  for (size_t i = 0; i < gguf_key_count(gguf); i++) {
+    const gguf_key *key = gguf_key_at(gguf, i);
+    if (key->is_array && strncmp(key->name, prefix, strlen(prefix)) == 0 && !node_get(object, key->name))
+      return fail(error, ALIBI_BAD_INPUT, "%s: key '%s': expected one value, found a list of %zu of type %s", gguf_path(gguf),
+                  key->name, key->count, gguf_type_name(key->type));
+  }
+  return ALIBI_OK;
+}
+
 static status open_gguf(alibi_context *context, tensor_file **file, const alibi_open_options *options, alibi_model **model,
                         alibi_error *error)
 {
@@ -114,6 +126,7 @@ static status open_gguf(alibi_context *context, tensor_file **file, const alibi_
   const model_family *family = model_family_of_gguf(architecture);
   if (!family) TRY(unknown_family(path, true, architecture, error));
   snprintf(prefix, sizeof prefix, "%s.", architecture);
+  TRY(check_arrays(gguf, prefix, object, error));
   TRY(open_published(context, file, family, object, path, prefix, options, model, error));
 done:
   node_free(object);

@@ -112,7 +112,7 @@ static void damaged_gguf_is_refused(void **unused)
       {"llama.expert_count", "key 'llama.expert_count': expected 0", 8},
       {"llama.new_key", "key 'llama.new_key': expected a key that is understood", 1},
       {"llama.attention.key_length", "attn_q.weight': expected shape [32, 16], found [16, 16]", 8},
-      {"llama.vocab_size", "key 'vocab_size': expected at most the 20 rows", 21},
+      {"llama.vocab_size", "key 'llama.vocab_size': expected at most the 20 rows", 21},
       {"mistral.block_count", "key 'mistral.block_count': expected a key that is understood", 2},
       {"llama.attention.sliding_window", "key 'llama.attention.sliding_window': expected a key", 16},
   };

@@ -17,16 +17,20 @@ static void set_alibi(family_opening *o, alibi_model_config *config)
 static void configure(family_opening *o, alibi_model_config *config)
 {
   static const rope_keys rope = {"rope_theta", NULL, 10000, 1, 0};
+  static const char *const no_effect[] = {"ff_factor", NULL};
   family_keys *k = o->keys;
   config->width = keys_size(k, "hidden_size|n_embed", KEYS_REQUIRED);
   config->layers = keys_size(k, "num_hidden_layers|n_layer", KEYS_REQUIRED);
   config->heads = keys_size(k, "num_attention_heads|n_head", KEYS_REQUIRED);
   config->feed_forward = keys_size(k, "ffn_hidden_size", 4 * config->width);
+  if (keys_have(k, "ffn_hidden_size")) keys_no_effect(k, no_effect);
+  else keys_expect_integer(k, "ff_factor", 4);
   config->norm_epsilon = keys_real(k, "layer_norm_epsilon", 1e-5);
   config->norm_bias = true;
   config->bias = keys_boolean(k, "bias", false);
   config->train_length = keys_size(k, "max_position_embeddings|seq_length", 2048);
-  bool grouped = keys_boolean(k, "new_decoder_architecture", false), multi_query = keys_boolean(k, "multi_query", true);
+  bool grouped = keys_boolean(k, "new_decoder_architecture", family_tensor(o, "h.*.ln_attn.weight") != NULL); /* RefinedWeb */
+  bool multi_query = keys_boolean(k, "multi_query", true);
   bool parallel = keys_boolean(k, "parallel_attn", true);
   int64_t kv_heads = keys_size(k, "num_kv_heads|n_head_kv", config->heads);
   int64_t norms = keys_size(k, "num_ln_in_parallel_attn", grouped ? 2 : 1);

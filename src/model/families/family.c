@@ -85,8 +85,8 @@ void family_set_vocabulary(family_opening *o, alibi_model_config *config, const 
     return;
   }
   if ((uint64_t)told > t->shape[0])
-    keys_fail(o->keys, "key '%s': expected at most the %zu rows of the embedding '%s', found %lld", key, t->shape[0], t->name,
-              (long long)told);
+    keys_fail(o->keys, "key '%s%s': expected at most the %zu rows of the embedding '%s', found %lld", keys_prefix(o->keys), key,
+              t->shape[0], t->name, (long long)told);
   else if (keys_have(o->keys, key) && (uint64_t)told < t->shape[0])
     family_note(o->notes, "vocabulary: %zu, the rows of the embedding; %s says %lld", t->shape[0], key, (long long)told);
   config->vocabulary = (int64_t)t->shape[0];
@@ -111,7 +111,9 @@ void family_set_tied(family_opening *o, alibi_model_config *config, const char *
 void family_set_alibi(family_opening *o, alibi_model_config *config, const char *rounding)
 {
   family_set(o, config, "position", "alibi");
-  if (o->reference && rounding) family_set(o, config, "alibi_rounding", rounding);
+  if (!o->reference || !rounding) return;
+  family_set(o, config, "alibi_rounding", rounding);
+  o->rounds = true;
 }
 
 /* As text: nine digits give a float back. */
@@ -195,6 +197,7 @@ status family_configure(family_opening *o, alibi_model_config *config, alibi_err
   find_prefix(o);
   alibi_model_config_init(config);
   (o->gguf ? o->family->configure_gguf : o->family->configure)(o, config);
+  if (o->reference && !o->rounds) family_note(o->notes, "reference numerics: this model has no rounding of its own");
   TRY(keys_finish(o->keys, error));
   result = model_config_resolve(config, &why);
   if (result != ALIBI_OK) RAISE(error, ALIBI_BAD_INPUT, "%s: %s", o->path, why.message);

@@ -60,6 +60,7 @@ typedef struct family_opening {
   bool gguf;
   const char *prefix;      /* of tensor names */
   bool reference;          /* numerics: the family's own rounding where it has one */
+  bool rounds;             /* and it has */
   family_keys *keys;
   family_notes *notes;
   tensor_layout head;      /* of the output weight: LAYOUT_ROWS, or LAYOUT_NORMALISED */

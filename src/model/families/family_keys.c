@@ -39,7 +39,7 @@ static const char *const without_effect[] = {
     "repetition_penalty", "do_sample", "num_beams", "num_beam_groups", "num_return_sequences", "max_length",
     "min_length", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "diversity_penalty",
     "early_stopping", "bad_words_ids", "output_scores", "return_dict_in_generate", "prefix", "summary_*", "pretraining_tp",
-    "unsloth_*", "vocab_file", NULL};
+    "unsloth_*", "vocab_file", "transformers.js_config*", NULL};
 
 /* The same of GGUF files: names, texts, how they were made. */
 static const char *const without_effect_gguf[] = {"general.*", "tokenizer.*", "split.*", "quantize.*", "imatrix.*", NULL};
@@ -144,6 +144,11 @@ void keys_free(family_keys *keys)
   for (size_t i = 0; i < keys->count; i++) free(keys->entries[i].path);
   free(keys->entries);
   memory_free(keys);
+}
+
+const char *keys_prefix(const family_keys *keys)
+{
+  return keys->prefix;
 }
 
 bool keys_failed(const family_keys *keys)

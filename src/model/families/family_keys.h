@@ -44,6 +44,7 @@ void keys_no_effect(family_keys *keys, const char *const *names);
 /* "config.json: ..." */
 void keys_fail(family_keys *keys, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool keys_failed(const family_keys *keys);
+const char *keys_prefix(const family_keys *keys); /* for the name of a key in a sentence */
 
 /* The first thing that was wrong, or else a key that nobody asked for. */
 status keys_finish(family_keys *keys, alibi_error *error);

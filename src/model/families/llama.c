@@ -81,8 +81,11 @@ int64_t llama_keys_window(family_opening *o, const alibi_model_config *config)
 
 static void configure(family_opening *o, alibi_model_config *config)
 {
+  static const char *const no_effect[] = {"max_sequence_length", "is_llama_config", NULL};
   family_keys *k = o->keys;
   llama_keys_read(o, config);
+  keys_no_effect(k, no_effect);
+  keys_expect_boolean(k, "rope_interleaved", false);
   config->train_length = keys_size(k, "max_position_embeddings", 2048);
   config->qkv_bias = config->attention_output_bias = keys_boolean(k, "attention_bias", false) ? ALIBI_BIAS_YES : ALIBI_BIAS_NO;
   config->input_bias = config->output_bias = keys_boolean(k, "mlp_bias", false) ? ALIBI_BIAS_YES : ALIBI_BIAS_NO;

@@ -4,6 +4,7 @@
 static void configure(family_opening *o, alibi_model_config *config)
 {
   llama_keys_read(o, config);
+  keys_expect_boolean(o->keys, "use_mrope", false);
   config->train_length = keys_size(o->keys, "max_position_embeddings", 32768);
   config->qkv_bias = ALIBI_BIAS_YES;
   llama_keys_read_rope(o, config, llama_keys_window(o, config));

@@ -239,7 +239,7 @@ void rope_keys_read_gguf(family_opening *o, alibi_model_config *config, bool adj
   double factor = keys_real(k, "rope.scaling.factor|rope.scale_linear", 1);
   if (keys_failed(k)) return;
   if (divisors) {
-    if (strcmp(type, "none") != 0 && factor != 1) keys_fail(k, "key '%s': expected none beside the tensor rope_freqs.weight, found one", "rope.scaling.type");
+    if (strcmp(type, "none") != 0 && factor != 1) keys_fail(k, "key '%srope.scaling.type': expected none beside the tensor rope_freqs.weight, found '%s'", keys_prefix(k), type);
     read_divisors(o, config, divisors, (size_t)turning / 2);
   } else if (strcmp(type, "linear") == 0 && factor != 1) {
     say(&w, "linear");
@@ -256,6 +256,6 @@ void rope_keys_read_gguf(family_opening *o, alibi_model_config *config, bool adj
     setting(&w, "beta_slow", slow);
     family_set(o, config, "extension", w.text);
   } else if (strcmp(type, "none") != 0 && strcmp(type, "linear") != 0) {
-    keys_fail(k, "key 'rope.scaling.type': expected none, linear or yarn, found '%s'", type);
+    keys_fail(k, "key '%srope.scaling.type': expected none, linear or yarn, found '%s'", keys_prefix(k), type);
   }
 }
