@@ -334,7 +334,7 @@ static status next_stretch(cut *c, stretch *s, bool *found, alibi_error *error)
   } else {
     next_by_characters(c, s, found);
   }
-  if (*found && c->step->invert) s->match = !s->match;
+  if (result == ALIBI_OK && *found && c->step->invert) s->match = !s->match;
   return result;
 }
 
