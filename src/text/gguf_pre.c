@@ -13,21 +13,37 @@
 /* ( ) | . , ! ? and those of other scripts */
 #define BLOOM " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 
+/* That a tokenizer composes characters (NFC) is said in its tokenizer.json alone; here the name stands for it. */
 static const gguf_pre pres[] = {
-    {" gpt-2 mpt jais olmo phi-2 trillion granite-docling gigachat jina-es jina-de jina-v2-es jina-v2-de a.x-4.0 "
-     "mellum exaone4 ",
-     {GPT2},
-     false,
-     false},
-    {" llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 ", {LLAMA3}, true, true},
-    {" dbrx smaug-bpe ", {LLAMA3}, false, false},
-    {" qwen2 stablelm2 deepseek-r1-qwen kormo megrez hunyuan ", {QWEN2}, false, false},
-    {" starcoder refact command-r smollm codeshell exaone minerva-7b ", {"\\p{N}", GPT2}, false, false},
-    {" bloom poro-chat gpt3-finnish ", {BLOOM}, false, false},
-    {" viking ", {BLOOM, "\\p{N}"}, false, false},
-    {" falcon ", {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}, false, false},
-    {" default ", {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}, false, false},
+    {.names = " gpt-2 jais phi-2 trillion granite-docling gigachat jina-es jina-de jina-v2-es jina-v2-de a.x-4.0 "
+              "mellum exaone4 ",
+     .split = {GPT2}},
+    {.names = " mpt olmo ", .split = {GPT2}, .nfc = true},
+    {.names = " llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 ",
+     .split = {LLAMA3},
+     .ignore_merges = true,
+     .add_begin = true},
+    {.names = " dbrx smaug-bpe ", .split = {LLAMA3}},
+    {.names = " qwen2 deepseek-r1-qwen ", .split = {QWEN2}, .nfc = true},
+    {.names = " stablelm2 kormo megrez hunyuan ", .split = {QWEN2}},
+    {.names = " starcoder refact command-r smollm codeshell exaone minerva-7b ", .split = {"\\p{N}", GPT2}},
+    {.names = " bloom poro-chat gpt3-finnish ", .split = {BLOOM}},
+    {.names = " viking ", .split = {BLOOM, "\\p{N}"}},
+    {.names = " falcon ", .split = {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
+    {.names = " default ", .split = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
 };
+
+/* What files of BLOOM's family say themselves: their class has a class in it. */
+static const char *const spellings[][2] = {
+    {" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+", BLOOM},
+};
+
+const char *gguf_split_usual(const char *regex)
+{
+  for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++)
+    if (strcmp(regex, spellings[i][0]) == 0) return spellings[i][1];
+  return regex;
+}
 
 const gguf_pre *gguf_pre_at(size_t index)
 {

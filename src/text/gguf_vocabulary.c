@@ -167,6 +167,7 @@ static status open_gpt2(reading *r, alibi_tokenizer **made, alibi_error *error)
   TRY(add_bpe_tokens(r, b, added, error));
   TRY(add_merges(r, b, error));
   TRY(piece_bpe_finish(b, r->path, error));
+  if (pre->nfc) node_set(parts, "normalizer", part_step("NFC"));
   node_set(parts, "pre_tokenizer", part_sequence("pretokenizers", &cuts));
   for (size_t i = 0; i < GGUF_SPLITS && pre->split[i]; i++) node_append(cuts, part_split(pre->split[i]));
   node_append(cuts, part_byte_level(false));

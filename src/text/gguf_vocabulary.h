@@ -27,10 +27,12 @@ enum { GGUF_SPLITS = 4 };
 typedef struct gguf_pre {
   const char *names;              /* with a blank before and after each; the first is the one that is written */
   const char *split[GGUF_SPLITS]; /* patterns in Oniguruma's language, one after the other; NULL: none */
-  bool ignore_merges, add_begin;  /* add_begin: where the file does not say */
+  bool nfc, ignore_merges;
+  bool add_begin; /* where the file does not say */
 } gguf_pre;
 
 const gguf_pre *gguf_pre_named(const char *name, size_t size); /* NULL: not known */
 const gguf_pre *gguf_pre_at(size_t index);                     /* NULL after the last */
+const char *gguf_split_usual(const char *regex); /* as in the table, where that is spelled otherwise */
 
 #endif
