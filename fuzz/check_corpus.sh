@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A fuzz target over its corpus, over the damaged files that a script makes, and over damaged copies of both.
-# usage: check_corpus.sh CORPUS_PROGRAM FOLDER SCRIPT...     FOLDER: fuzz/corpus/<target>, which may be absent
+# usage: check_corpus.sh CORPUS_PROGRAM FOLDER SCRIPT...     FOLDER: fuzz/corpus/TARGET, which may be absent
+# What a script writes into a folder TARGET is for this target; else all that it writes.
 set -eu
 program=$1 corpus=$2
 shift 2
@@ -16,7 +17,9 @@ for script in "$@"; do
   rm -rf "$folder/made"
   python3 "$script" "$folder/made"
   find "$folder/made" -size +64k -delete # nesting and counts: their place is tests/malformed
-  "$program" "$folder/made" 50
+  made=$folder/made/${corpus##*/}
+  [ -d "$made" ] || made=$folder/made
+  "$program" "$made" 50
   ran=0
 done
 exit $ran

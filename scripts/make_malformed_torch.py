@@ -104,7 +104,7 @@ def entries(content=GOOD, data=NUMBERS, folder="archive", order=b"little", **cla
 
 
 folder = sys.argv[1]
-os.makedirs(folder, exist_ok=True)
+os.makedirs(os.path.join(folder, "torch_pickle"), exist_ok=True)
 expected = []
 
 
@@ -115,6 +115,8 @@ def case(which, content, part):
 
 
 def pickled(which, content, part):
+    with open(os.path.join(folder, "torch_pickle", which), "wb") as file: # for the fuzz target of that name
+        file.write(content)
     case(which, zip_of(entries(content)), part)
 
 
