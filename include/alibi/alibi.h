@@ -4,6 +4,7 @@
 
 #include "alibi/attention.h"
 #include "alibi/base.h"
+#include "alibi/convert.h"
 #include "alibi/embed.h"
 #include "alibi/evaluate.h"
 #include "alibi/model.h"

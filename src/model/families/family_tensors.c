@@ -34,10 +34,9 @@ void family_tensor_name(const family_opening *o, const char *theirs, const char 
   snprintf(full + used, FAMILY_NAME_SIZE - used, "%s", ending);
 }
 
-enum { BLOCK_SIZE = 16 };
 
 /* Is it our parameter's name, or all of it but the last word?  *last: that word, NULL where the rule has it too. */
-static bool is_ours(const char *ours, const char *name, char block[BLOCK_SIZE], const char **last)
+bool family_rule_is_for(const char *ours, const char *name, char block[FAMILY_BLOCK_SIZE], const char **last)
 {
   block[0] = '\0';
   for (; *ours; ours++) {
@@ -46,8 +45,8 @@ static bool is_ours(const char *ours, const char *name, char block[BLOCK_SIZE], 
       continue;
     }
     size_t digits = strspn(name, "0123456789");
-    if (digits == 0 || digits >= BLOCK_SIZE) return false;
-    snprintf(block, BLOCK_SIZE, "%.*s", (int)digits, name);
+    if (digits == 0 || digits >= FAMILY_BLOCK_SIZE) return false;
+    snprintf(block, FAMILY_BLOCK_SIZE, "%.*s", (int)digits, name);
     name += digits;
   }
   *last = *name == '.' ? name + 1 : NULL;
@@ -92,13 +91,13 @@ static status find_tensors(const family_opening *o, const alibi_model_config *co
   static const tensor_rule none[] = {{.ours = NULL}};
   const tensor_rule *tables[2] = {o->gguf ? o->family->gguf_rules : o->family->rules, o->gguf ? family_gguf_rules : none};
   const tensor_rule *first = NULL;
-  char block[BLOCK_SIZE], first_block[BLOCK_SIZE] = "";
+  char block[FAMILY_BLOCK_SIZE], first_block[FAMILY_BLOCK_SIZE] = "";
   const char *last, *first_last = NULL;
   placement first_place = {0};
   *place = (placement){.p = p};
   for (size_t t = 0; t < 2; t++)
     for (const tensor_rule *rule = tables[t] ? tables[t] : none; rule->ours; rule++) {
-      if (!is_ours(rule->ours, p->name, block, &last) || is_of_gates(config, rule)) continue;
+      if (!family_rule_is_for(rule->ours, p->name, block, &last) || is_of_gates(config, rule)) continue;
       if (follow(o, rule, block, last, place)) return ALIBI_OK;
       if (first) continue;
       first = rule, first_last = last, first_place = *place;

@@ -4,7 +4,11 @@
 
 #include "model/families/family.h"
 
-enum { FAMILY_NAME_SIZE = 256 };
+enum { FAMILY_NAME_SIZE = 256, FAMILY_BLOCK_SIZE = 16 };
+
+/* Is a rule's `ours` for the parameter of that name?  block: the number that '*' stands for.  *last: our last word, where
+ * the rule leaves it open, else NULL. */
+bool family_rule_is_for(const char *ours, const char *name, char block[FAMILY_BLOCK_SIZE], const char **last);
 
 /* A rule's name as the file has it: prefix, number of the block, last word.  last: of our name, "gain", or NULL where
  * theirs is whole. */

@@ -1,0 +1,71 @@
+/* alibi convert: a model from one format or type of numbers to another. */
+#include <string.h>
+
+#include "alibi/convert.h"
+#include "base/memory.h"
+#include "cli/command.h"
+#include "cli/run.h"
+
+typedef struct convert_options {
+  int format;
+  int64_t shard_bytes;
+} convert_options;
+
+static const char *const formats[] = {"alibi", "safetensors", "gguf", NULL};
+
+static const field convert_fields[] = {
+    {.name = "to", .kind = FIELD_CHOICE, .offset = offsetof(convert_options, format), .initial = ALIBI_FORMAT_GGUF,
+     .choices = formats,
+     .help = "alibi: fp32, to be trained on; safetensors: the same names and configuration; gguf: one file"},
+    {.name = "shard_bytes", .kind = FIELD_INTEGER, .offset = offsetof(convert_options, shard_bytes), .minimum = 1,
+     .maximum = 9007199254740992.0, .initial = 5e9, .help = "safetensors: of data in a file at most"},
+};
+
+static convert_options options;
+static const char *out, *type;
+static text_values ignored;
+
+static void convert_add_options(command_line *line)
+{
+  out = type = NULL;
+  ignored = (text_values){0};
+  command_add_text(line, "out", "PATH", &out, "the new directory or, of a GGUF, file");
+  command_add_text(line, "type", "TYPE", &type, "of matrices: F32, F16, BF16; of GGUF also Q8_0, Q4_0, Q4_K; not given: as they are stored");
+  command_add_texts(line, "ignore-config", "KEY", &ignored, false,
+                    "a key of a public model's config.json that counts as absent, though it may change numbers; again for more");
+  command_add_group(line, "Options", (field_table)FIELD_TABLE(convert_fields), &options, "");
+}
+
+static status convert_run(command_line *line, alibi_error *error)
+{
+  alibi_context *context = NULL;
+  alibi_convert_options convert;
+  const char **keys = NULL;
+  status result;
+  if (line->operand_count != 1) RAISE(error, ALIBI_INVALID, "convert: expected one model, found %zu", line->operand_count);
+  if (!out) RAISE(error, ALIBI_INVALID, "--out: expected where to write, found nothing");
+  TRY(cli_context(&context, error));
+  alibi_convert_options_init(&convert);
+  convert.format = options.format;
+  convert.type = type;
+  convert.shard_bytes = options.shard_bytes;
+  TRY(memory_new(&keys, ignored.count + 1, sizeof *keys, "the keys of --ignore-config", error));
+  for (size_t i = 0; i < ignored.count; i++) keys[i] = ignored.items[i];
+  if (ignored.count > 0) convert.ignore_config = keys;
+  TRY(alibi_model_convert(context, line->operands[0], out, &convert, error));
+done:
+  memory_free(keys);
+  cli_context_free(context);
+  return result;
+}
+
+const command command_convert = {
+    .name = "convert",
+    .summary = "Write a model in another format or type of numbers.",
+    .operands = "MODEL",
+    .details = "What keeps its type is copied to the bit: a model in its stored types computes the same bits in every\n"
+               "format.  GGUF files carry their configuration and tokenizer; one that is written is opened again, and\n"
+               "removed where it does not say the same.",
+    .options = convert_add_options,
+    .run = convert_run,
+};

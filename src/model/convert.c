@@ -1,0 +1,273 @@
+/* Converting: to our own format through a model in memory, to GGUF by a family's rules, or tensor by tensor where names and
+ * configuration stay what they are. */
+#include "alibi/convert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/settings.h"
+#include "base/system.h"
+#include "file/gguf.h"
+#include "file/safetensors.h"
+#include "file/tensor_file.h"
+#include "kernel/weight_plain.h"
+#include "model/families/family_write.h"
+
+void alibi_convert_options_init(alibi_convert_options *options)
+{
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+  options->shard_bytes = 5000000000;
+}
+
+typedef struct conversion {
+  alibi_context *context;
+  const char *path, *out;
+  alibi_convert_options options;
+  weight_type type; /* of matrices; WEIGHT_TYPES: as stored */
+  tensor_file *file;
+  file_tensor *tensors; /* of the new file */
+} conversion;
+
+static status take_type(conversion *c, alibi_error *error)
+{
+  char known[128] = "";
+  bool gguf = c->options.format == ALIBI_FORMAT_GGUF;
+  c->type = WEIGHT_TYPES;
+  if (!c->options.type) return ALIBI_OK;
+  for (int t = 0; t < WEIGHT_TYPES; t++) {
+    if (!weight_can_narrow((weight_type)t) || (!gguf && t > WEIGHT_BF16)) continue;
+    if (strcmp(c->options.type, weight_type_name((weight_type)t)) == 0) c->type = (weight_type)t;
+    size_t used = strlen(known);
+    snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", weight_type_name((weight_type)t));
+  }
+  if (c->type != WEIGHT_TYPES) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID, "type: expected one of %s, found '%s'", known, c->options.type);
+}
+
+static char *beside(const char *directory, const char *name)
+{
+  return path_is_directory(directory) ? path_join(directory, name) : NULL;
+}
+
+/* ---- tensor by tensor ---- */
+
+/* A matrix of numbers that the kernels know takes the new type; vectors, norms among them, stay as they are. */
+static bool changes(const conversion *c, const file_tensor *t, weight_type *from)
+{
+  return c->type != WEIGHT_TYPES && t->dimensions == 2 && t->bytes > 0 && tensor_type_weight(t->type, from) &&
+         family_type_for(c->type, *from, t->shape[1]) != *from;
+}
+
+static status give(void *state, size_t index, tensor_sink *sink, alibi_error *error)
+{
+  const conversion *c = state;
+  const file_tensor *from = tensor_file_at(c->file, index), *to = &c->tensors[index];
+  weight_type stored = WEIGHT_F32, wanted = WEIGHT_F32;
+  if (!changes(c, from, &stored)) return tensor_sink_write(sink, from->data, from->bytes, error);
+  tensor_type_weight(to->type, &wanted);
+  size_t rows = from->shape[0], columns = from->shape[1];
+  size_t stored_bytes = from->bytes / rows, wanted_bytes = to->bytes / rows;
+  float *wide = NULL;
+  void *narrow = NULL;
+  status result;
+  TRY(memory_new(&wide, columns, sizeof *wide, "a row of a tensor", error));
+  TRY(memory_new(&narrow, wanted_bytes, 1, "a row of a tensor", error));
+  for (size_t r = 0; r < rows; r++) {
+    if (r % 256 == 0) TRY(context_check_cancel(c->context, error));
+    weight_widen(stored, columns, (const char *)from->data + r * stored_bytes, wide);
+    weight_narrow(wanted, columns, wide, narrow);
+    TRY(tensor_sink_write(sink, narrow, wanted_bytes, error));
+  }
+done:
+  memory_free(narrow);
+  memory_free(wide);
+  return result;
+}
+
+static status list_tensors(conversion *c, alibi_error *error)
+{
+  size_t count = tensor_file_count(c->file);
+  status result = memory_new(&c->tensors, count, sizeof *c->tensors, "the list of tensors", error);
+  for (size_t i = 0; result == ALIBI_OK && i < count; i++) {
+    const file_tensor *t = tensor_file_at(c->file, i);
+    weight_type from;
+    c->tensors[i] = *t;
+    if (!changes(c, t, &from)) continue;
+    weight_type to = family_type_for(c->type, from, t->shape[1]);
+    c->tensors[i].type = tensor_type_of_weight(to);
+    c->tensors[i].bytes = t->bytes / weight_block_bytes(from) * weight_block_elements(from) / weight_block_elements(to) *
+                          weight_block_bytes(to);
+  }
+  return result;
+}
+
+static status copy_file(const conversion *c, const char *name, alibi_error *error)
+{
+  char *from = beside(c->path, name), *to = path_join(c->out, name);
+  mapped_file file = {0};
+  status result = ALIBI_OK;
+  if (!from || !path_exists(from)) goto done;
+  if (!to) RAISE(error, ALIBI_FAILED, "not enough memory for the path of %s", name);
+  TRY(mapped_file_open(from, &file, error));
+  TRY(file_write_atomic(to, file.data, file.size, error));
+done:
+  if (file.data) mapped_file_close(&file);
+  free(to);
+  free(from);
+  return result;
+}
+
+/* The configuration, with the new type of its numbers. */
+static status write_configuration(const conversion *c, alibi_error *error)
+{
+  static const char *const keys[] = {"torch_dtype", "dtype"};
+  static const char *const names[] = {[WEIGHT_F32] = "float32", [WEIGHT_F16] = "float16", [WEIGHT_BF16] = "bfloat16"};
+  char *from = beside(c->path, "config.json"), *to = path_join(c->out, "config.json");
+  json_node *root = NULL;
+  status result;
+  if (!from || !to) RAISE(error, ALIBI_FAILED, "not enough memory for the path of config.json");
+  TRY(node_read_file(from, &root, error));
+  for (size_t i = 0; i < 2 && c->type <= WEIGHT_BF16; i++)
+    if (node_get(root, keys[i])) node_set_text(root, keys[i], names[c->type]);
+  TRY(node_write_file(root, to, error));
+done:
+  node_free(root);
+  free(to);
+  free(from);
+  return result;
+}
+
+static status to_safetensors(conversion *c, alibi_error *error)
+{
+  static const char *const companions[] = {"generation_config.json", "tokenizer.json",          "tokenizer.model",
+                                           "tokenizer_config.json",  "special_tokens_map.json", "added_tokens.json",
+                                           "vocab.json",             "merges.txt",              "chat_template.jinja"};
+  const char *metadata[] = {"format", "pt", NULL};
+  status result;
+  if (strcmp(tensor_file_format(c->file), "gguf") == 0)
+    RAISE(error, ALIBI_INVALID, "%s: expected a directory with a config.json, to be written as safetensors, found a GGUF file",
+          c->path);
+  TRY(list_tensors(c, error));
+  TRY(safetensors_write_shards(c->out, c->tensors, tensor_file_count(c->file), metadata, &(tensor_source){give, c},
+                               (size_t)c->options.shard_bytes, error));
+  for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) TRY(copy_file(c, companions[i], error));
+  TRY(write_configuration(c, error)); /* last: with it the directory is a model */
+done:
+  return result;
+}
+
+static status gguf_to_gguf(conversion *c, alibi_error *error)
+{
+  const gguf_file *from = tensor_file_gguf(c->file);
+  gguf_keys *keys = gguf_keys_new();
+  status result;
+  for (size_t i = 0; i < gguf_key_count(from); i++) {
+    const gguf_key *key = gguf_key_at(from, i);
+    bool of_split = strncmp(key->name, "split.", 6) == 0; /* the new file is one */
+    bool of_type = c->type != WEIGHT_TYPES && strcmp(key->name, "general.file_type") == 0;
+    if (!of_split && !of_type) gguf_put_key(keys, key);
+  }
+  TRY(list_tensors(c, error));
+  TRY(gguf_write(c->out, keys, c->tensors, tensor_file_count(c->file), &(tensor_source){give, c}, error));
+done:
+  gguf_keys_free(keys);
+  return result;
+}
+
+/* ---- through a model ---- */
+
+/* tokenizer.json or tokenizer.model of the directory, or the GGUF file itself; *tokenizer NULL: there is none. */
+static status open_tokenizer(const conversion *c, alibi_tokenizer **tokenizer, alibi_error *error)
+{
+  static const char *const names[] = {"tokenizer.json", "tokenizer.model"};
+  const gguf_file *gguf = tensor_file_gguf(c->file);
+  status result = ALIBI_OK;
+  *tokenizer = NULL;
+  if (gguf) return gguf_key_find(gguf, "tokenizer.ggml.model") ? alibi_tokenizer_open(gguf_path(gguf), tokenizer, error) : ALIBI_OK;
+  for (size_t i = 0; i < 2 && !*tokenizer && result == ALIBI_OK; i++) {
+    char *path = beside(c->path, names[i]);
+    if (path && path_exists(path)) result = alibi_tokenizer_open(path, tokenizer, error);
+    free(path);
+  }
+  return result;
+}
+
+static status open_model(const conversion *c, alibi_model **model, alibi_error *error)
+{
+  alibi_open_options open;
+  alibi_open_options_init(&open);
+  open.ignore_config = c->options.ignore_config;
+  return alibi_model_open_with(c->context, c->path, &open, model, error);
+}
+
+static const model_family *family_named(const char *name)
+{
+  size_t i = 0;
+  while (strcmp(model_family_at(i)->name, name) != 0) i++; /* a public model's is one of them */
+  return model_family_at(i);
+}
+
+static status to_gguf(conversion *c, alibi_error *error)
+{
+  alibi_model *model = NULL;
+  alibi_tokenizer *tokenizer = NULL;
+  status result;
+  TRY(open_model(c, &model, error));
+  if (!model_is_placed(model))
+    RAISE(error, ALIBI_INVALID, "%s: expected a public model, to be written as GGUF, found one of our own format", c->path);
+  TRY(open_tokenizer(c, &tokenizer, error));
+  TRY(family_write_gguf(model, family_named(alibi_model_family(model)), tokenizer, c->type, c->out, error));
+done:
+  alibi_tokenizer_free(tokenizer);
+  alibi_model_free(model);
+  return result;
+}
+
+static status to_alibi(conversion *c, alibi_error *error)
+{
+  alibi_model *model = NULL;
+  alibi_tokenizer *tokenizer = NULL;
+  char *path = path_join(c->out, "tokenizer.json");
+  status result;
+  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
+  if (c->type != WEIGHT_TYPES && c->type != WEIGHT_F32)
+    RAISE(error, ALIBI_INVALID, "type: expected F32, which is what models of our own format are in, found '%s'", c->options.type);
+  TRY(open_model(c, &model, error));
+  TRY(open_tokenizer(c, &tokenizer, error));
+  TRY(directory_make(c->out, error));
+  if (tokenizer) TRY(alibi_tokenizer_save(tokenizer, path, error));
+  TRY(alibi_model_save(model, c->out, error));
+done:
+  alibi_tokenizer_free(tokenizer);
+  alibi_model_free(model);
+  free(path);
+  return result;
+}
+
+alibi_status alibi_model_convert(alibi_context *context, const char *path, const char *out,
+                                 const alibi_convert_options *options, alibi_error *error)
+{
+  conversion c = {.context = context, .path = path, .out = out};
+  status result;
+  alibi_convert_options_init(&c.options);
+  if (options) TRY(settings_take(options, &c.options, sizeof c.options, "alibi_convert_options", error));
+  TRY(take_type(&c, error));
+  if (c.options.shard_bytes < 1)
+    RAISE(error, ALIBI_INVALID, "shard_bytes: expected at least 1, found %lld", (long long)c.options.shard_bytes);
+  if (path_exists(out)) RAISE(error, ALIBI_FAILED, "%s: expected nothing there yet, which would be lost", out);
+  TRY(tensor_file_open(path, &c.file, error));
+  bool gguf = tensor_file_gguf(c.file) != NULL;
+  switch (c.options.format) {
+  case ALIBI_FORMAT_ALIBI: TRY(to_alibi(&c, error)); break;
+  case ALIBI_FORMAT_SAFETENSORS: TRY(to_safetensors(&c, error)); break;
+  case ALIBI_FORMAT_GGUF: TRY(gguf ? gguf_to_gguf(&c, error) : to_gguf(&c, error)); break;
+  default: RAISE(error, ALIBI_INVALID, "format: expected one of alibi_format, found %d", c.options.format);
+  }
+done:
+  memory_free(c.tensors);
+  tensor_file_close(c.file);
+  return result;
+}
