@@ -70,7 +70,8 @@ static void a_step_is_that_of_one_rank(void **unused)
 {
   (void)unused;
   static const char *const settings[] = {"position=alibi", "position=sinusoidal " TINY_MODERN " tied=false",
-                                         "position=learned bias=true norm_bias=true"};
+                                         "position=learned bias=true norm_bias=true",
+                                         "norm_place=post norm_bias=true embedding_norm=true final_norm=false"};
   /* As many sequences as ranks, more, fewer; in memory at once all or one. */
   static const int64_t sequences[] = {4, 7, 1, 3}, micro[] = {0, 1, 0, 2};
   for (size_t m = 0; m < sizeof settings / sizeof settings[0]; m++)

@@ -349,6 +349,41 @@ static void a_model_that_sees_both_sides(void **unused)
   alibi_context_free(context);
 }
 
+/* A long text, of which slopes put most keys out of sight on both sides. */
+static void both_sides_of_a_long_text(void **unused)
+{
+  (void)unused;
+  enum { LONG = 900 };
+  const char *settings = "causal=false train_length=900 layers=1 alibi_max_bias=1 norm_place=post embedding_norm=true";
+  static uint32_t tokens[LONG];
+  double *expected = malloc(LONG * VOCABULARY * sizeof *expected);
+  float *logits = malloc(LONG * VOCABULARY * sizeof *logits);
+  assert_non_null(expected);
+  assert_non_null(logits);
+  tiny_tokens(tokens, LONG, 10, VOCABULARY);
+  alibi_context *context = tiny_context(NULL, 2);
+  alibi_model *model = tiny_model(context, settings);
+  pass_shape shape = {.rows = LONG, .segments = 1, .length = LONG, .head_rows = 4, .keep = true};
+  pass_segment segment = {.count = LONG};
+  model_pass *pass;
+  assert_int_equal(model_pass_new(model, &shape, &pass, &error), ALIBI_OK);
+  assert_int_equal(model_forward(pass, tokens, &segment, 1, &error), ALIBI_OK);
+  for (size_t r = 0; r < LONG; r++) model_logits(pass, r, logits + r * VOCABULARY);
+  plain_forward(model, tokens, LONG, expected);
+  expect_plain(settings, "best", logits, expected, LONG);
+  size_t skips_before = 0, skips_after = 0, blocks = (LONG + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+  for (size_t i = 0; i < LONG * 4; i++) {
+    skips_before += pass->blocks[0].visited[2 * i] > 0;
+    skips_after += (size_t)pass->blocks[0].visited[2 * i + 1] < blocks;
+  }
+  assert_true(skips_before > LONG / 2 && skips_after > LONG / 2);
+  model_pass_free(pass);
+  alibi_model_free(model);
+  alibi_context_free(context);
+  free(expected);
+  free(logits);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -358,6 +393,7 @@ int main(void)
       cmocka_unit_test(a_kept_pass_gives_the_same),
       cmocka_unit_test(decoding_gives_the_bits_of_one_pass),
       cmocka_unit_test(carried_runs_give_the_bits_of_one_pass),
+      cmocka_unit_test(both_sides_of_a_long_text),
       cmocka_unit_test(losses_are_of_the_logits),
       cmocka_unit_test(impossible_configurations),
       cmocka_unit_test(a_model_that_sees_both_sides),
