@@ -110,6 +110,8 @@ static const damage damages[] = {
     {"llama", "'rope_theta': 10000.0", "'rope_theta': 10000.0, 'rope_parameters': {'rope_theta': 5000.0}",
      "keys 'rope_parameters.rope_theta' and 'rope_theta': expected one value"},
     {"llama", "'rope_theta': 10000.0", "'rope_theta': 0", "base: expected"},
+    {"llama", "'rope_theta': 10000.0", "'partial_rotary_factor': 0.5", "key 'partial_rotary_factor': expected 1, since heads turn as a whole"},
+    {"llama", "'rope_theta': 10000.0", "'rope_interleaved': true", "key 'rope_interleaved': expected false"},
     {"llama", "'num_key_value_heads': 2", "'num_key_value_heads': 3", "kv_heads: expected a divisor"},
     {"llama", "'num_key_value_heads': 2", "'num_key_value_heads': 4", "k_proj.weight': expected shape [16, 16], found [8, 16]"},
     {"llama", "'hidden_act': 'silu'", "'attention_bias': true", "expected a tensor 'model.layers.0.self_attn.q_proj.bias'"},

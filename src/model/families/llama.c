@@ -43,7 +43,7 @@ void llama_keys_read(family_opening *o, alibi_model_config *config)
 
 void llama_keys_read_rope(family_opening *o, alibi_model_config *config, int64_t window)
 {
-  rope_keys names = {"rope_theta", "partial_rotary_factor", 10000, 1, window};
+  rope_keys names = {"rope_theta", NULL, 10000, 1, window};
   rope_keys_read(o, config, &names);
 }
 

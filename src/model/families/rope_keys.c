@@ -196,7 +196,10 @@ void rope_keys_read(family_opening *o, alibi_model_config *config, const rope_ke
   bool windowed = names->window > 0;
   family_set(o, config, "position", windowed ? "rope-window" : "rope");
   set_method(o, config, "base", keys_real(o->keys, within(o, "rope_theta", names->base, text), names->usual_base), windowed);
-  double fraction = keys_real(o->keys, within(o, "partial_rotary_factor", names->fraction, text), names->usual_fraction);
+  double fraction = keys_real(o->keys, within(o, "partial_rotary_factor", names->fraction ? names->fraction : "partial_rotary_factor", text),
+                              names->usual_fraction);
+  if (!names->fraction && fraction != 1) /* which transformers does not read there */
+    keys_fail(o->keys, "key 'partial_rotary_factor': expected 1, since heads turn as a whole in this family, found %g", fraction);
   set_method(o, config, "fraction", fraction, windowed);
   if (windowed) set_method(o, config, "window", (double)names->window, true);
   size_t turning = (size_t)floor(fraction * (double)head_size(config) + 1e-6);

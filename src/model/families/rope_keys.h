@@ -5,7 +5,7 @@
 
 #include "model/families/family.h"
 
-/* How a family spells them; each may be several names with '|' between them. */
+/* How a family spells them; each may be several names with '|' between them.  fraction NULL: whole heads turn. */
 typedef struct rope_keys {
   const char *base, *fraction;
   double usual_base, usual_fraction;
