@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "evaluate/horizon.h"
 #include "model/walk.h"
+#include "op/parts.h"
 
 enum { SQUARINGS = 8, FINE = 64 };
 
@@ -17,16 +18,20 @@ static const double FARTHEST = 1 << 30; /* tokens: of the longest text that a ta
 
 /* A head's part of the projection: q = A u + c. */
 typedef struct projection {
-  double *a; /* [D, C] with the gain of the norm */
-  double *c; /* [D] */
+  double *a;  /* [D, C] with the gain of the norm */
+  double *c;  /* [D] */
+  float *row; /* [C] of the weight, as fp32 */
 } projection;
 
 static void read_projection(const model_pass *p, const walk_shape *s, size_t layer, size_t first_row,
                             projection *to)
 {
   const block_parameters *w = &p->model->parameters.blocks[layer];
+  matrix weight = model_block_weights(p->model, layer).qkv;
   for (size_t d = 0; d < s->head_size; d++) {
-    const float *row = w->qkv_weight + (first_row + d) * s->width;
+    const float *row = to->row;
+    if (weight.parts) parts_read(p->model->context->kernel, &weight, first_row + d, 0, s->width, to->row);
+    else row = (const float *)weight.data + (first_row + d) * weight.stride;
     double sum = 0, shifted = w->qkv_bias ? (double)w->qkv_bias[first_row + d] : 0;
     for (size_t c = 0; c < s->width; c++) {
       to->a[d * s->width + c] = (double)row[c] * (double)w->attention_norm_gain[c];
@@ -123,11 +128,13 @@ static status projected_gap(const model_pass *p, const walk_shape *s, size_t lay
 {
   size_t d = s->head_size, group = head / (s->heads / s->kv_heads);
   double *memory = NULL;
+  float *row = NULL;
   status result;
   TRY(memory_new(&memory, size_add(size_mul(2 * d, s->width + 1), size_mul(4 * d, d)), sizeof *memory,
                  "the proof of a horizon", error));
-  projection q = {memory, memory + d * s->width};
-  projection k = {q.c + d, q.c + d + d * s->width};
+  TRY(memory_new(&row, s->width, sizeof *row, "the proof of a horizon", error));
+  projection q = {memory, memory + d * s->width, row};
+  projection k = {q.c + d, q.c + d + d * s->width, row};
   double *gram_q = k.c + d, *gram_k = gram_q + d * d, *product = gram_k + d * d, *work = product + d * d;
   read_projection(p, s, layer, head * d, &q);
   read_projection(p, s, layer, (s->heads + group) * d, &k);
@@ -138,6 +145,7 @@ static status projected_gap(const model_pass *p, const walk_shape *s, size_t lay
   double width = (double)s->width, steepest = sqrt(largest_eigenvalue(product, d, work));
   *gap = 2 * (width * steepest + sqrt(width) * length_through(&k, d, s->width, q.c));
 done:
+  memory_free(row);
   memory_free(memory);
   return result;
 }
@@ -170,7 +178,7 @@ status horizon_any_gap(const model_pass *p, size_t layer, size_t head, double *g
   *gap = NAN;
   if (p->position.plan.rotary) return ALIBI_OK;
   if (w->query_norm_gain && !s.full_norm) *gap = normed_gap(w, s.head_size);
-  else if (w->query_norm_gain || s.post || model_is_placed(p->model)) return ALIBI_OK;
+  else if (w->query_norm_gain || s.post) return ALIBI_OK;
   else if (s.clip > 0) *gap = 2 * (double)s.head_size * (double)s.clip * (double)s.clip;
   else TRY(projected_gap(p, &s, layer, head, gap, error));
   *gap *= largest_scale(&p->position.plan, &s, layer, head) * (double)walk_scale(&s);
