@@ -49,17 +49,18 @@ void sentencepiece_free(sentencepiece *s)
 status sentencepiece_set(sentencepiece *s, uint32_t id, const void *text, size_t size, float score,
                          piece_type type, const char *path, alibi_error *error)
 {
+  char shown[VOCABULARY_SHOWN];
   if (size == 0 || size >= SENTENCEPIECE_LONGEST)
     return fail(error, ALIBI_BAD_INPUT, "%s: piece %u: expected a text of 1 to %d bytes, found %zu", path,
                 (unsigned)id, SENTENCEPIECE_LONGEST - 1, size);
   if (memchr(text, '\0', size) || utf8_end(text, 0, size) != size)
     return fail(error, ALIBI_BAD_INPUT, "%s: piece %u: its text is not UTF-8, or has a NUL", path, (unsigned)id);
   if (!isfinite(score))
-    return fail(error, ALIBI_BAD_INPUT, "%s: piece %u ('%.*s'): its score is no finite number", path, (unsigned)id,
-                (int)(size < 40 ? size : 40), (const char *)text);
+    return fail(error, ALIBI_BAD_INPUT, "%s: piece %u ('%s'): its score is no finite number", path, (unsigned)id,
+                vocabulary_shown(text, size, shown));
   if (type < PIECE_NORMAL || type >= PIECE_TYPES)
-    return fail(error, ALIBI_BAD_INPUT, "%s: piece %u ('%.*s'): expected a type from 1 to %d, found %d", path,
-                (unsigned)id, (int)(size < 40 ? size : 40), (const char *)text, PIECE_TYPES - 1, (int)type);
+    return fail(error, ALIBI_BAD_INPUT, "%s: piece %u ('%s'): expected a type from 1 to %d, found %d", path,
+                (unsigned)id, vocabulary_shown(text, size, shown), PIECE_TYPES - 1, (int)type);
   s->scores[id] = score;
   s->types[id] = (unsigned char)type;
   return vocabulary_set(&s->words, id, text, size, error);
@@ -156,6 +157,7 @@ done:
 
 static status check_bytes(sentencepiece *s, const char *path, alibi_error *error)
 {
+  char shown[VOCABULARY_SHOWN];
   size_t size, found = 0;
   for (int byte = 0; byte < 256; byte++) s->byte_ids[byte] = VOCABULARY_NONE;
   for (uint32_t id = 0; id < s->words.count; id++) {
@@ -163,8 +165,8 @@ static status check_bytes(sentencepiece *s, const char *path, alibi_error *error
     const unsigned char *text = vocabulary_spelling(&s->words, id, &size);
     int byte = vocabulary_byte(text, size);
     if (byte < 0)
-      return fail(error, ALIBI_BAD_INPUT, "%s: piece %u: expected a byte as '<0xXX>', found '%.40s'", path,
-                  (unsigned)id, (const char *)text);
+      return fail(error, ALIBI_BAD_INPUT, "%s: piece %u: expected a byte as '<0xXX>', found '%s'", path,
+                  (unsigned)id, vocabulary_shown(text, size, shown));
     found += s->byte_ids[byte] == VOCABULARY_NONE;
     s->byte_ids[byte] = id;
   }

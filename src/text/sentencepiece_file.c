@@ -311,6 +311,7 @@ static status check_twins(const sentencepiece *s, const char *path, alibi_error 
 {
   status result = ALIBI_OK;
   piece_map seen[2] = {{0}, {0}};
+  char shown[VOCABULARY_SHOWN];
   for (uint32_t id = 0; id < s->words.count; id++) {
     size_t size;
     piece *entry;
@@ -319,13 +320,13 @@ static status check_twins(const sentencepiece *s, const char *path, alibi_error 
     bool plain = type == PIECE_NORMAL || type == PIECE_USER || type == PIECE_UNUSED;
     TRY(piece_map_add(&seen[plain], text, size, &entry, error));
     if (entry->length > 0)
-      RAISE(error, ALIBI_BAD_INPUT, "%s: pieces %zu and %u are both '%.40s'", path, entry->value, (unsigned)id,
-            (const char *)text);
+      RAISE(error, ALIBI_BAD_INPUT, "%s: pieces %zu and %u are both '%s'", path, entry->value, (unsigned)id,
+            vocabulary_shown(text, size, shown));
     entry->value = id;
     entry->length = 1;
     if (type == PIECE_BYTE && !s->byte_fallback)
-      RAISE(error, ALIBI_BAD_INPUT, "%s: piece %u ('%.40s') is a byte, but byte_fallback is not set", path,
-            (unsigned)id, (const char *)text);
+      RAISE(error, ALIBI_BAD_INPUT, "%s: piece %u ('%s') is a byte, but byte_fallback is not set", path,
+            (unsigned)id, vocabulary_shown(text, size, shown));
   }
 done:
   piece_map_free(&seen[0]);

@@ -111,6 +111,16 @@ size_t vocabulary_bytes(const vocabulary *v, uint32_t ids[256])
   return found;
 }
 
+const char *vocabulary_shown(const void *text, size_t size, char shown[VOCABULARY_SHOWN])
+{
+  const unsigned char *from = text;
+  size_t used = size < VOCABULARY_SHOWN ? size : VOCABULARY_SHOWN - 1;
+  while (used > 0 && used < size && (from[used] & 0xc0) == 0x80) used--; /* whole characters */
+  for (size_t i = 0; i < used; i++) shown[i] = from[i] < 0x20 || from[i] == 0x7f ? '?' : (char)from[i];
+  shown[used] = '\0';
+  return shown;
+}
+
 /* ---- the "model" object of a tokenizer.json ---- */
 
 status model_check_keys(const json_node *model, const char *const *known, const char *path, alibi_error *error)

@@ -44,6 +44,10 @@ size_t vocabulary_bytes(const vocabulary *v, uint32_t ids[256]);
 /* The byte that a spelling <0xXX> stands for, -1 where it is none. */
 int vocabulary_byte(const void *text, size_t size);
 
+/* A spelling for a sentence: cut where it is long, control characters as '?'. */
+enum { VOCABULARY_SHOWN = 48 };
+const char *vocabulary_shown(const void *text, size_t size, char shown[VOCABULARY_SHOWN]);
+
 /* ---- the "model" object of a tokenizer.json ---- */
 
 /* Refuses a key that is not in the NULL-terminated list: what is not understood may change the ids. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "alibi/tokenizer.h"
 #include "base/system.h"
 #include "file/tensor_file.h"
 
@@ -20,13 +21,17 @@ static bool open_one(const char *path, const char *expected)
   alibi_error error;
   alibi_error_init(&error);
   tensor_file *file = NULL;
-  alibi_status result = tensor_file_open(path, &file, &error);
-  bool good = expected[0] ? result == ALIBI_BAD_INPUT && !file && strstr(error.message, expected) &&
+  alibi_tokenizer *tokenizer = NULL;
+  const char *kind = strrchr(path, '.');
+  bool is_tokenizer = kind && strcmp(kind, ".model") == 0; /* SentencePiece's; else tensors */
+  alibi_status result =
+      is_tokenizer ? alibi_tokenizer_open(path, &tokenizer, &error) : tensor_file_open(path, &file, &error);
+  bool good = expected[0] ? result == ALIBI_BAD_INPUT && !file && !tokenizer && strstr(error.message, expected) &&
                                 strncmp(error.message, path, strlen(path)) == 0 && is_one_sentence(error.message)
                           : result == ALIBI_OK;
-  if (!good)
-    printf("%s: expected \"%s\", found status %d, \"%s\"\n", path, expected, (int)result, error.message);
+  if (!good) printf("%s: expected \"%s\", found status %d, \"%s\"\n", path, expected, (int)result, error.message);
   tensor_file_close(file);
+  alibi_tokenizer_free(tokenizer);
   return good;
 }
 
