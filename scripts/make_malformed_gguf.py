@@ -183,9 +183,10 @@ CASES = {
 LARGE = {
     "large-texts": (gguf(keys=[array("x", TEXT, 60_000_000, b"")], tensors=[], data=b""), 1 << 30, "within 128 MiB"),
     "large-text": (gguf(keys=[key("x", TEXT, u64(1 << 29))], tensors=[], data=b""), 1 << 30, "within 128 MiB"),
-    "large-keys": (gguf(key_count=70_000_000), 1 << 30, "key 7 of 70000000: expected all keys"),
+    "large-keys": (gguf(key_count=70_000_000), 1 << 30, "expected at most 65536 keys, found 70000000"),
     "large-empty-texts": (gguf(keys=[array("x", TEXT, 2_000_000, b"")], tensors=[], data=b"", alignment=1), 1 << 30,
                           "expected 0 bytes of data, found"),
+    "large-tensors": (gguf(tensor_count=300_000), 1 << 30, "expected at most 262144 tensors, found 300000"),
     "large-hole": (one([8]), 1 << 40, "expected 32 bytes of data, found"),
 }
 

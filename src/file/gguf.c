@@ -413,8 +413,21 @@ done:
 
 /* ---- the whole ---- */
 
+static status check_count(const cursor *c, const char *what, uint64_t count, size_t least, size_t most)
+{
+  size_t fit = (c->end - c->at) / least;
+  if (count > fit && !c->cut)
+    return fail(c->error, ALIBI_BAD_INPUT, "%s: expected at most the %zu %s for which it has bytes, found %llu",
+                c->path, fit, what, (unsigned long long)count);
+  if (count > most)
+    return fail(c->error, ALIBI_BAD_INPUT, "%s: expected at most %zu %s, found %llu", c->path, most, what,
+                (unsigned long long)count);
+  return ALIBI_OK;
+}
+
 static status read_header(cursor *c, gguf_file *file, uint64_t *tensors, uint64_t *keys)
 {
+  status result = ALIBI_OK;
   static const char *const ancestors[] = {"lmgg", "fmgg", "tjgg", "algg"};
   for (size_t i = 0; c->end >= 4 && i < sizeof ancestors / sizeof ancestors[0]; i++)
     if (memcmp(c->data, ancestors[i], 4) == 0)
@@ -441,15 +454,10 @@ static status read_header(cursor *c, gguf_file *file, uint64_t *tensors, uint64_
   *tensors = u64_at(c->data, 8);
   *keys = u64_at(c->data, 16);
   c->at = HEADER_BYTES;
-  size_t left = file->map.size - HEADER_BYTES;
-  if (*keys > left / GGUF_KEY_LEAST)
-    return fail(c->error, ALIBI_BAD_INPUT, "%s: expected at most the %zu keys for which it has bytes, found %llu",
-                c->path, left / GGUF_KEY_LEAST, (unsigned long long)*keys);
-  if (*tensors > left / GGUF_TENSOR_LEAST)
-    return fail(c->error, ALIBI_BAD_INPUT,
-                "%s: expected at most the %zu tensors for which it has bytes, found %llu", c->path,
-                left / GGUF_TENSOR_LEAST, (unsigned long long)*tensors);
-  return ALIBI_OK;
+  TRY(check_count(c, "keys", *keys, GGUF_KEY_LEAST, GGUF_KEYS_MOST));
+  TRY(check_count(c, "tensors", *tensors, GGUF_TENSOR_LEAST, GGUF_TENSORS_MOST));
+done:
+  return result;
 }
 
 static status read_file(const char *path, gguf_file *file, alibi_error *error)

@@ -3,7 +3,7 @@
  * count, string, type, shape, offset and product is checked against the file before use, so that what a gguf_file
  * hands out needs no further check.  Refused, with one sentence that names the key or tensor: damage of any kind,
  * keys or tensors twice, tensors that overlap or leave holes, arrays of arrays, types that ggml does not know,
- * version 1, big-endian files, and more than GGUF_METADATA_MOST bytes before the data.
+ * version 1, big-endian files, and whatever passes the limits below.
  *
  * One gguf_file is one file; tensor_file_open (file/tensor_file.h) takes a split model's files together. */
 #ifndef FILE_GGUF_H
@@ -18,9 +18,11 @@
 #include "file/tensor.h"
 
 enum {
-  GGUF_METADATA_MOST = 128 << 20,
-  GGUF_KEY_MOST = 65535, /* bytes of a key */
-  GGUF_NAME_MOST = 64,   /* bytes of a tensor's name */
+  GGUF_METADATA_MOST = 128 << 20, /* bytes before the data */
+  GGUF_KEYS_MOST = 1 << 16,       /* public models have some fifty */
+  GGUF_TENSORS_MOST = 1 << 18,    /* the largest models have 100,000 */
+  GGUF_KEY_MOST = 65535,          /* bytes of a key */
+  GGUF_NAME_MOST = 64,            /* bytes of a tensor's name */
   GGUF_DIMENSIONS_MOST = 4,
   GGUF_ALIGNMENT = 32 /* where the file does not say */
 };
@@ -104,8 +106,9 @@ int64_t gguf_integer_at(const gguf_key *array, size_t i); /* of integers, boolea
 
 /* The keys as an object, such as {"llama.context_length": 2048, ...}, for node_free: all values that are no arrays
  * (f32 by the fewest digits that give it back: 1e-05; u64 above INT64_MAX as real; NaN, infinity as null), and
- * arrays of at most GGUF_LISTED_MOST numbers or booleans.  Other arrays, texts among them, are left out. */
-enum { GGUF_LISTED_MOST = 1024 };
+ * arrays of at most GGUF_LISTED_MOST numbers or booleans; more than GGUF_LISTED_ALL of these in all are
+ * ALIBI_BAD_INPUT.  Other arrays, texts among them, are left out. */
+enum { GGUF_LISTED_MOST = 1024, GGUF_LISTED_ALL = 1 << 18 };
 status gguf_scalars(const gguf_file *file, json_node **object, alibi_error *error);
 
 /* All files of the model of which `path` is one, in their order: itself, or the parts NAME-00001-of-00003.gguf and

@@ -286,11 +286,16 @@ static void set_list(json_node *object, const gguf_key *key)
 status gguf_scalars(const gguf_file *file, json_node **object, alibi_error *error)
 {
   status result = ALIBI_OK;
+  size_t listed = 0;
   *object = node_new_object();
   if (!*object) RAISE(error, ALIBI_FAILED, "not enough memory for the keys of %s", file->path);
   for (size_t i = 0; i < file->key_count; i++) {
     const gguf_key *key = &file->key[i];
     if (key->is_array && (key->type == GGUF_TEXT || key->count > GGUF_LISTED_MOST)) continue;
+    listed += key->is_array ? key->count : 0;
+    if (listed > GGUF_LISTED_ALL)
+      RAISE(error, ALIBI_BAD_INPUT, "%s: expected at most %d numbers in the arrays of its keys, found more",
+            file->path, GGUF_LISTED_ALL);
     if (key->is_array) set_list(*object, key);
     else if (key->type == GGUF_TEXT) TRY(set_text(*object, file, key, error));
     else if (key->type == GGUF_BOOL) node_set_boolean(*object, key->name, key->data[0] != 0);

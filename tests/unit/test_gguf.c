@@ -239,6 +239,25 @@ static void scalars_are_an_object(void **unused)
   gguf_close(file);
 }
 
+/* Short arrays are listed, but not so many that the object is large out of all proportion to the file. */
+static void listed_numbers_have_an_end(void **unused)
+{
+  (void)unused;
+  static bool flags[GGUF_LISTED_MOST];
+  json_node *object = NULL;
+  gguf_keys *keys = gguf_keys_new();
+  for (int i = 0; i <= GGUF_LISTED_ALL / GGUF_LISTED_MOST; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "flags%d", i);
+    gguf_put_booleans(keys, name, flags, i == 0 ? 1 : GGUF_LISTED_MOST);
+  }
+  gguf_file *file = write_and_open("model.gguf", keys, NULL, 0);
+  assert_int_equal(gguf_scalars(file, &object, &error), ALIBI_BAD_INPUT);
+  assert_null(object);
+  scratch_says(error.message, "expected at most 262144 numbers in the arrays of its keys");
+  gguf_close(file);
+}
+
 /* A file copied by its keys and tensors is the same file. */
 static void copies_are_equal_to_the_bit(void **unused)
 {
@@ -465,6 +484,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(other_kinds_are_refused, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(arrays_are_views, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(scalars_are_an_object, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(listed_numbers_have_an_end, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(copies_are_equal_to_the_bit, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(data_comes_by_parts, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(what_cannot_be_written_is_refused, setup, scratch_teardown),
