@@ -19,10 +19,9 @@ static inline const char *folder(void)
 static inline void write_config(const char *config, const char *from, const char *to)
 {
   char text[4096];
-  const char *at = from ? strstr(config, from) : config;
+  const char *at = strstr(config, from);
   if (!at) fail_msg("not in the configuration: %s", from);
-  if (from) snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config), config, to, at + strlen(from));
-  else snprintf(text, sizeof text, "%s", config);
+  else snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config), config, to, at + strlen(from));
   family_config_write(folder(), text);
 }
 
@@ -34,7 +33,7 @@ static inline void begin(const char *name)
   alibi_error_init(&error);
   family_tensors_free(&tensors);
   family_tensors_make(&tensors, family);
-  write_config(family->config, NULL, NULL);
+  family_config_write(folder(), family->config);
 }
 
 static inline void change(const char *name, const char *from, const char *to)

@@ -138,6 +138,56 @@ static void damaged_configurations_are_refused(void **unused)
   }
 }
 
+/* Every key of every family, and two more, with values of every kind: the model opens or is refused with a sentence. */
+static void any_value_of_any_key(void **unused)
+{
+  (void)unused;
+  static const char *const values[] = {"null", "true", "false", "0", "1", "-1", "2", "3.5", "1e300", "-1e300", "1e-300", "9007199254740993",
+                                       "1099511627776", "2147483648", "\"\"", "\"alibi\"", "\"relu\"", "\"7\"", "[]", "[1, \"x\"]", "{}",
+                                       "{\"type\": \"yarn\", \"factor\": 1e300}", "{\"type\": \"longrope\", \"long_factor\": [1e-300, 1]}",
+                                       "{\"alibi\": false}", "{\"type\": \"linear\", \"train_seq_len\": 1099511627776}"};
+  size_t opened = 0, tried = 0;
+  for (size_t i = 0; i < sizeof family_files / sizeof family_files[0]; i++) {
+    begin(family_files[i].name);
+    char text[4096];
+    json_node *base = NULL;
+    snprintf(text, sizeof text, "%s", family_files[i].config);
+    for (char *c = text; *c; c++)
+      if (*c == '\'') *c = '"';
+    assert_int_equal(node_parse(text, strlen(text), "a test", &base, &error), ALIBI_OK);
+    node_set_null(base, "tie_word_embeddings");
+    node_set_null(base, "rope_parameters");
+    family_tensors_write(&tensors, folder());
+    for (size_t key = 0; key < node_count(base); key++)
+      for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+        const char *name;
+        char path[512];
+        json_node *changed = node_copy(base), *value = NULL;
+        alibi_model *model = NULL;
+        node_member(base, key, &name);
+        snprintf(text, sizeof text, "{\"x\": %s}", values[v]);
+        assert_int_equal(node_parse(text, strlen(text), "a test", &value, &error), ALIBI_OK);
+        node_set(changed, name, node_copy(node_get(value, "x")));
+        snprintf(path, sizeof path, "%s/config.json", folder());
+        char *written = node_to_text(changed);
+        assert_non_null(written);
+        scratch_write(path, written, strlen(written)); /* not flushed thousands of times */
+        free(written);
+        alibi_error_init(&error);
+        status result = alibi_model_open(context, folder(), &model, &error);
+        tried++;
+        if (result == ALIBI_OK) opened++;
+        else if (result != ALIBI_BAD_INPUT || !strstr(error.message, "expected"))
+          fail_msg("%s, %s = %s: %d: %s", family_files[i].name, name, values[v], (int)result, error.message);
+        alibi_model_free(model);
+        node_free(value);
+        node_free(changed);
+      }
+    node_free(base);
+  }
+  assert_true(opened > tried / 50 && opened < tried / 2);
+}
+
 /* A configuration that is no JSON, or not one object. */
 static void what_is_no_object_is_refused(void **unused)
 {
@@ -224,6 +274,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(damaged_configurations_are_refused),
+      cmocka_unit_test(any_value_of_any_key),
       cmocka_unit_test(what_is_no_object_is_refused),
       cmocka_unit_test(keys_can_be_ignored),
       cmocka_unit_test(keys_remember),

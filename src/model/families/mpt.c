@@ -65,6 +65,10 @@ static void read_feed_forward(family_opening *o, alibi_model_config *config)
   double ratio = keys_real(k, "expansion_ratio|mlp_ratio|ffn_config.expansion_ratio", 4);
   if (!gated && strcmp(type, "mptmlp") != 0)
     keys_fail(k, "key 'ffn_config.ffn_type': expected mptmlp or mptglu, found '%s'", type);
+  if (!(ratio > 0 && ratio <= 1000)) {
+    keys_fail(k, "key 'expansion_ratio': expected a number above 0 and at most 1000, found %g", ratio);
+    ratio = 4;
+  }
   config->feed_forward = keys_size(k, "ffn_config.ffn_hidden_size", (int64_t)((double)config->width * ratio));
   family_set_activation(o, config, "ffn_config.ffn_act_fn.name", "gelu", gated);
   if (strcmp(keys_text(k, "ffn_config.ffn_act_fn.approximate", "none"), "tanh") == 0) {

@@ -202,8 +202,9 @@ void rope_keys_read(family_opening *o, alibi_model_config *config, const rope_ke
     keys_fail(o->keys, "key 'partial_rotary_factor': expected 1, since heads turn as a whole in this family, found %g", fraction);
   set_method(o, config, "fraction", fraction, windowed);
   if (windowed) set_method(o, config, "window", (double)names->window, true);
+  if (keys_failed(o->keys)) return;
   size_t turning = (size_t)floor(fraction * (double)head_size(config) + 1e-6);
-  if (!keys_failed(o->keys)) read_scaling(o, config, turning / 2);
+  read_scaling(o, config, turning / 2);
 }
 
 /* Divisors of the frequencies, as llama.cpp's converter has them for the scaling of Llama 3. */
