@@ -51,21 +51,21 @@ void KERNEL(pack)(size_t inner, size_t columns, const float *b, size_t inner_str
                  b + c * column_stride, inner_stride, column_stride, packed + c * inner);
 }
 
-/* One row against ROW_PANELS panels at once: enough chains to hide the latency of a multiply-add. */
-static void one_row(size_t inner, size_t panel, const float *a, size_t inner_stride, const float *b, float *c,
+/* One row against ROW_PANELS panels at once, or the last two: enough chains to hide the latency of a multiply-add. */
+INLINE void one_row(const int panels, size_t inner, size_t panel, const float *a, size_t inner_stride, const float *b, float *c,
                     bool accumulate)
 {
   vf sum[ROW_PANELS][TILE_VECTORS];
-  UNROLLED for (int p = 0; p < ROW_PANELS; p++)
+  UNROLLED for (int p = 0; p < panels; p++)
     UNROLLED for (int v = 0; v < TILE_VECTORS; v++)
       sum[p][v] = accumulate ? vf_load(c + p * TILE_COLUMNS + v * LANES) : (vf){0};
   for (size_t i = 0; i < inner; i++) {
     vf left = vf_splat(a[i * inner_stride]);
-    UNROLLED for (int p = 0; p < ROW_PANELS; p++)
+    UNROLLED for (int p = 0; p < panels; p++)
       UNROLLED for (int v = 0; v < TILE_VECTORS; v++)
         sum[p][v] = vf_fma(left, vf_load(b + (size_t)p * panel + i * TILE_COLUMNS + (size_t)v * LANES), sum[p][v]);
   }
-  UNROLLED for (int p = 0; p < ROW_PANELS; p++)
+  UNROLLED for (int p = 0; p < panels; p++)
     UNROLLED for (int v = 0; v < TILE_VECTORS; v++) vf_store(c + p * TILE_COLUMNS + v * LANES, sum[p][v]);
 }
 
@@ -206,7 +206,9 @@ void KERNEL(matmul)(size_t rows, size_t columns, size_t inner, const float *a, s
     bool go_on = accumulate || i0 > 0;
     const float *b = packed + i0 * TILE_COLUMNS, *left = a + i0 * inner_stride;
     for (; rows == 1 && columns - c0 >= ROW_PANELS * TILE_COLUMNS; c0 += ROW_PANELS * TILE_COLUMNS)
-      one_row(depth, panel, left, inner_stride, b + c0 * inner, c + c0, go_on);
+      one_row(ROW_PANELS, depth, panel, left, inner_stride, b + c0 * inner, c + c0, go_on);
+    for (; rows == 1 && columns - c0 >= 2 * TILE_COLUMNS; c0 += 2 * TILE_COLUMNS)
+      one_row(2, depth, panel, left, inner_stride, b + c0 * inner, c + c0, go_on);
     meet(rows, columns - c0, depth, left, TILE_ROWS * row_stride, row_stride, inner_stride, b + c0 * inner, panel,
          c + c0, c_stride, go_on, NULL);
     i0 += depth;

@@ -7,24 +7,6 @@
 
 typedef uint16_t v16 __attribute__((vector_size(VECTOR_BYTES / 2)));
 
-/* 16 bytes each of LANES rows, rows `of`, of + 4, of + 8, .. */
-INLINE vu load_every_fourth(const unsigned char *const *rows, size_t at, int of)
-{
-#if defined(__AVX512F__)
-  __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(rows[of] + at)));
-  v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(rows[of + 4] + at)), 1);
-  v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(rows[of + 8] + at)), 2);
-  return (vu)_mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(rows[of + 12] + at)), 3);
-#elif defined(__AVX2__)
-  __m256i v = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(rows[of] + at)));
-  return (vu)_mm256_inserti128_si256(v, _mm_loadu_si128((const __m128i *)(rows[of + 4] + at)), 1);
-#else
-  vu v;
-  memcpy(&v, rows[of] + at, sizeof v);
-  return v;
-#endif
-}
-
 /* Neighbours interleaved within each 16 bytes: words (..32), pairs of words (..64). */
 #if defined(__AVX512F__)
 #define JOIN_LOW32 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
@@ -43,6 +25,24 @@ INLINE vu load_every_fourth(const unsigned char *const *rows, size_t at, int of)
 #define JOIN_HIGH64 2, 3, 6, 7
 #endif
 
+/* 16 bytes each of LANES rows, rows `of`, of + 4, of + 8, .. */
+INLINE vu load_every_fourth(const unsigned char *const *rows, size_t at, int of)
+{
+#if defined(__AVX512F__)
+  __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(rows[of] + at)));
+  v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(rows[of + 4] + at)), 1);
+  v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(rows[of + 8] + at)), 2);
+  return (vu)_mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(rows[of + 12] + at)), 3);
+#elif defined(__AVX2__)
+  __m256i v = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(rows[of] + at)));
+  return (vu)_mm256_inserti128_si256(v, _mm_loadu_si128((const __m128i *)(rows[of + 4] + at)), 1);
+#else
+  vu v;
+  memcpy(&v, rows[of] + at, sizeof v);
+  return v;
+#endif
+}
+
 /* word[j], lane r: the word at rows[r] + at + 4 j.  16 bytes of each row are read. */
 INLINE void load_words(const unsigned char *const *rows, size_t at, vu word[4])
 {
@@ -54,6 +54,40 @@ INLINE void load_words(const unsigned char *const *rows, size_t at, vu word[4])
   ab = __builtin_shufflevector(a, b, JOIN_HIGH32), cd = __builtin_shufflevector(c, d, JOIN_HIGH32);
   word[2] = __builtin_shufflevector(ab, cd, JOIN_LOW64);
   word[3] = __builtin_shufflevector(ab, cd, JOIN_HIGH64);
+}
+
+/* Byte k of every lane, as a number; and the 4 bits from `bit` on. */
+INLINE vf vf_from_bytes(vu word, const int k)
+{
+#if defined(__AVX512F__)
+  word = (vu)_mm512_shuffle_epi8((__m512i)word, _mm512_set4_epi32((int)0x8080800cu + k, (int)0x80808008u + k,
+                                                                  (int)0x80808004u + k, (int)0x80808000u + k));
+  return vf_from_int((vi)word);
+#elif defined(__AVX2__)
+  word = (vu)_mm256_shuffle_epi8((__m256i)word,
+                                 _mm256_set_epi32((int)0x8080800cu + k, (int)0x80808008u + k, (int)0x80808004u + k,
+                                                  (int)0x80808000u + k, (int)0x8080800cu + k, (int)0x80808008u + k,
+                                                  (int)0x80808004u + k, (int)0x80808000u + k));
+  return vf_from_int((vi)word);
+#else
+  return vf_from_int((vi)(word >> (8 * k) & 255));
+#endif
+}
+
+INLINE vf vf_from_nibbles(vu word, const int bit)
+{
+#if defined(__AVX512F__)
+  const __m512 numbers = _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  return (vf)_mm512_permutexvar_ps((__m512i)(word >> bit), numbers); /* which looks at 4 bits of each lane */
+#else
+  return vf_from_int((vi)(word >> bit & 15));
+#endif
+}
+
+/* Bits 0 .. 3 of every lane, bit i to bit 4 of byte i. */
+INLINE vu vu_spread_bits(vu bits)
+{
+  return (bits & 15) * 0x02040810u & 0x10101010u;
 }
 
 /* Half precision without an instruction for it: the low 16 bits of every lane.  Exact; NaN becomes quiet, as with one. */

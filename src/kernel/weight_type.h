@@ -26,4 +26,23 @@ const char *weight_type_name(weight_type type); /* "F16", "Q4_K", .. */
 size_t weight_block_elements(weight_type type); /* 1, 32 or 256 */
 size_t weight_block_bytes(weight_type type);
 
+/* The bytes of a block, where the type is a constant. */
+static inline size_t weight_bytes_of(weight_type type)
+{
+  switch (type) {
+  case WEIGHT_F32: return 4;
+  case WEIGHT_F16:
+  case WEIGHT_BF16: return 2;
+  case WEIGHT_Q8_0: return 34;
+  case WEIGHT_Q4_0: return 18;
+  case WEIGHT_Q4_1: return 20;
+  case WEIGHT_Q5_0: return 22;
+  case WEIGHT_Q5_1: return 24;
+  case WEIGHT_Q4_K: return 144;
+  case WEIGHT_Q5_K: return 176;
+  case WEIGHT_Q6_K: return 210;
+  default: return 0;
+  }
+}
+
 #endif

@@ -1,29 +1,28 @@
-/* Stored weights to fp32, and to panels of the matrix product.  One idea: 16 bytes of LANES rows are turned while they are
- * still packed, so that a vector holds the same word of LANES rows; then shifts and masks give the numbers of all rows at
- * once, in the order in which panels hold them, at a quarter or an eighth of the shuffles that fp32 would take.
- * A number is q * scale + shift; the product is exact, so all tables give the same bits, with fused multiply-adds or not. */
+/* Stored weights to fp32, to panels of the matrix product, and through it.  One idea: words of LANES rows are turned while they
+ * are still packed, so that a vector holds the same word of LANES rows; then shifts and masks give the numbers of all rows
+ * at once, in the order of the inner index, at a half to an eighth of the shuffles that fp32 would take.  A number is q *
+ * scale + shift; the product is exact, so all tables give the same bits, with fused multiply-adds or not. */
 #include "kernel/matmul.h"
 #include "kernel/tables.h"
 #include "kernel/vector_words.h"
 #include "kernel/weight_plain.h"
 
+enum { RUN = 32, PIECE = 16, CHUNK = 64 }; /* numbers; bytes; numbers of a block of 256 at a time */
+enum { TRAY = 128, AHEAD = 256 };          /* bytes of a row at a time; bytes before they are needed */
+
 typedef const unsigned char *const *byte_rows;
 
 /* ---- one row after the other ---- */
 
-INLINE vf load_wide(weight_type type, const void *p)
-{
-  return type == WEIGHT_F16 ? vf_load_halves(p) : vf_load_bfloats(p);
-}
-
 INLINE void widen_16(weight_type type, size_t n, const unsigned char *from, float *to)
 {
   size_t i = 0;
-  for (; i + LANES <= n; i += LANES) vf_store(to + i, load_wide(type, from + 2 * i));
-  if (i == n) return;
   unsigned char rest[2 * LANES] = {0};
+  for (; i + LANES <= n; i += LANES)
+    vf_store(to + i, type == WEIGHT_F16 ? vf_load_halves(from + 2 * i) : vf_load_bfloats(from + 2 * i));
+  if (i == n) return;
   memcpy(rest, from + 2 * i, 2 * (n - i));
-  vf_store_part(to + i, load_wide(type, rest), n - i);
+  vf_store_part(to + i, type == WEIGHT_F16 ? vf_load_halves(rest) : vf_load_bfloats(rest), n - i);
 }
 
 void KERNEL(widen)(weight_type type, size_t n, const void *from, float *to)
@@ -35,84 +34,117 @@ void KERNEL(widen)(weight_type type, size_t n, const void *from, float *to)
 
 /* ---- LANES rows side by side; `to` holds a panel's rows, TILE_COLUMNS floats each ---- */
 
-/* The numbers in 16 bytes of each row: 4 or 8. */
-INLINE void turn_plain(weight_type type, byte_rows rows, size_t at, vf number[8])
+/* What the same rows are read for next, asked for in time: into the second-level cache, since rows often lie a multiple of
+ * 4 KiB apart and all meet in one set of the first. */
+INLINE void fetch(byte_rows rows, size_t at, size_t bytes)
 {
-  vu word[4];
-  load_words(rows, at, word);
-  UNROLLED for (int j = 0; j < 4; j++) {
-    if (type == WEIGHT_F32) {
-      number[j] = (vf)word[j];
-    } else if (type == WEIGHT_F16) {
-      vf_from_halves(word[j], number + 2 * j, number + 2 * j + 1);
-    } else {
-      number[2 * j] = (vf)(word[j] << 16);
-      number[2 * j + 1] = (vf)(word[j] & 0xffff0000u);
-    }
-  }
+  for (int r = 0; r < LANES; r++)
+    for (size_t b = 0; b < bytes; b += LINE * sizeof(float)) __builtin_prefetch(rows[r] + at + AHEAD + b, 0, 2);
 }
 
-INLINE void turn_plain_rows(weight_type type, byte_rows rows, size_t from, size_t n, float *to)
+/* `bytes` of each row, TRAY at most, which are `n` numbers; brought together first, because of what fetch says. */
+INLINE void turn_tray(weight_type type, byte_rows rows, size_t at, size_t bytes, size_t n, float *to)
 {
-  const size_t each = type == WEIGHT_F32 ? 4 : 8, bytes = 16 / each;
-  size_t i = 0;
-  vf number[8];
-  for (; i + each <= n; i += each) {
-    turn_plain(type, rows, (from + i) * bytes, number);
-    UNROLLED for (size_t e = 0; e < each; e++) vf_store(to + (i + e) * TILE_COLUMNS, number[e]);
-  }
-  if (i == n) return;
-  unsigned char rest[LANES][16] = {{0}};
+  const size_t each = PIECE / weight_bytes_of(type);
+  unsigned char tray[LANES][TRAY] __attribute__((aligned(64)));
   const unsigned char *row[LANES];
-  for (int r = 0; r < LANES; r++) {
-    memcpy(rest[r], rows[r] + (from + i) * bytes, (n - i) * bytes);
-    row[r] = rest[r];
+  UNROLLED for (int r = 0; r < LANES; r++) {
+    if (bytes < TRAY) memset(tray[r], 0, TRAY);
+    memcpy(tray[r], rows[r] + at, bytes);
+    row[r] = tray[r];
   }
-  turn_plain(type, row, 0, number);
-  UNROLLED for (size_t e = 0; e < each; e++)
-    if (i + e < n) vf_store(to + (i + e) * TILE_COLUMNS, number[e]);
+  UNROLLED for (size_t p = 0; p < TRAY / PIECE; p++) {
+    vu word[4];
+    if (p * each >= n) return;
+    load_words(row, p * PIECE, word);
+    UNROLLED for (size_t j = 0; j < 4; j++) {
+      size_t i = p * each + (type == WEIGHT_F32 ? j : 2 * j);
+      vf low = (vf)word[j], high = (vf)(word[j] & 0xffff0000u);
+      if (type == WEIGHT_F16) vf_from_halves(word[j], &low, &high);
+      if (type == WEIGHT_BF16) low = (vf)(word[j] << 16);
+      if (i < n) vf_store(to + i * TILE_COLUMNS, low);
+      if (type != WEIGHT_F32 && i + 1 < n) vf_store(to + (i + 1) * TILE_COLUMNS, high);
+    }
+  }
 }
 
-INLINE vf from_bits(vu v) { return vf_from_int((vi)v); }
-
-/* Blocks of 32, one after the other. */
-INLINE void turn_32(weight_type type, byte_rows rows, size_t at, float *to)
+INLINE void turn_plain(weight_type type, byte_rows rows, size_t at, size_t n, float *to)
 {
-  const bool least = type == WEIGHT_Q4_1 || type == WEIGHT_Q5_1, fifth = type == WEIGHT_Q5_0 || type == WEIGHT_Q5_1;
-  vu head[4], high = {0};
-  vf scale, shift;
-  load_words(rows, at, head);
-  vf_from_halves(head[0], &scale, &shift);
-  if (!least) shift = scale * (fifth ? -16.0f : -8.0f);
-  if (fifth) high = least ? head[1] : head[0] >> 16 | head[1] << 16;
-  vu word[4];
-  load_words(rows, at + (least ? 4 : 2) + (fifth ? 4 : 0), word);
-  UNROLLED for (int i = 0; i < 16; i++) {
-    vu low = word[i / 4] >> (i % 4 * 8) & 15, top = word[i / 4] >> (i % 4 * 8 + 4) & 15;
-    if (fifth) {
-      low |= (high >> i & 1) << 4;
-      top |= (high >> (i + 16) & 1) << 4;
-    }
-    vf_store(to + i * TILE_COLUMNS, vf_fma(from_bits(low), scale, shift));
-    vf_store(to + (i + 16) * TILE_COLUMNS, vf_fma(from_bits(top), scale, shift));
+  const size_t size = weight_bytes_of(type), each = TRAY / size;
+  for (; n >= each; n -= each, at += TRAY, to += each * TILE_COLUMNS) {
+    fetch(rows, at, TRAY);
+    turn_tray(type, rows, at, TRAY, each, to);
   }
+  if (n > 0) turn_tray(type, rows, at, n * size, n, to);
+}
+
+/* 4 bits of each of 16 bytes, or all 8, are 16 numbers. */
+INLINE void put_nibbles(const vu word[4], const int side, vf scale, vf shift, float *to)
+{
+  UNROLLED for (int i = 0; i < PIECE; i++)
+    vf_store(to + i * TILE_COLUMNS, vf_fma(vf_from_nibbles(word[i / 4], i % 4 * 8 + side * 4), scale, shift));
+}
+
+INLINE void put_bytes(const vu word[4], vf scale, vf shift, float *to)
+{
+  UNROLLED for (int i = 0; i < PIECE; i++)
+    vf_store(to + i * TILE_COLUMNS, vf_fma(vf_from_bytes(word[i / 4], i % 4), scale, shift));
 }
 
 INLINE void turn_q8_0(byte_rows rows, size_t at, float *to)
 {
-  vu head[4], word[4];
+  vu word[4];
   vf scale, unused;
-  load_words(rows, at, head);
-  vf_from_halves(head[0], &scale, &unused);
-  for (int half = 0; half < 2; half++) {
-    load_words(rows, at + 2 + (size_t)half * 16, word);
-    UNROLLED for (int i = 0; i < 16; i++)
-      vf_store(to + (half * 16 + i) * TILE_COLUMNS, vf_from_int((vi)(word[i / 4] << (24 - i % 4 * 8)) >> 24) * scale);
+  load_words(rows, at, word);
+  vf_from_halves(word[0], &scale, &unused);
+  for (size_t p = 0; p < 2; p++) {
+    load_words(rows, at + 2 + p * PIECE, word);
+    UNROLLED for (int i = 0; i < PIECE; i++)
+      vf_store(to + (p * PIECE + (size_t)i) * TILE_COLUMNS,
+               vf_from_int((vi)(word[i / 4] << (24 - i % 4 * 8)) >> 24) * scale);
   }
 }
 
-/* Scale and shift of part s of 8 of Q4_K and Q5_K: 6 bits each in 12 bytes, of the last four parts spread over two places. */
-INLINE void scale_of_part(const vu head[4], int s, vf *scale, vf *shift)
+/* A block of 32: scale, minimum or none, 32 fifth bits or none, then the low halves of numbers 0 .. 15 and the high ones of
+ * 16 .. 31. */
+INLINE void turn_32(weight_type type, byte_rows rows, size_t at, float *to)
+{
+  const bool least = type == WEIGHT_Q4_1 || type == WEIGHT_Q5_1, fifth = type == WEIGHT_Q5_0 || type == WEIGHT_Q5_1;
+  vu head[4], word[4], bytes[4];
+  vf scale, shift;
+  load_words(rows, at, head);
+  load_words(rows, at + (least ? 4 : 2) + (fifth ? 4 : 0), word);
+  vf_from_halves(head[0], &scale, &shift);
+  if (!least) shift = scale * (fifth ? -16.0f : -8.0f);
+  vu high = least ? head[1] : head[0] >> 16 | head[1] << 16;
+  UNROLLED for (int side = 0; side < 2; side++) {
+    float *half = to + side * PIECE * TILE_COLUMNS;
+    UNROLLED for (int j = 0; j < 4; j++)
+      bytes[j] = (word[j] >> (4 * side) & 0x0f0f0f0fu) | vu_spread_bits(high >> (16 * side + 4 * j));
+    if (fifth) put_bytes(bytes, scale, shift, half);
+    else put_nibbles(word, side, scale, shift, half);
+  }
+}
+
+INLINE void turn_blocks(weight_type type, byte_rows rows, size_t at, size_t n, float *to)
+{
+  const size_t size = weight_bytes_of(type);
+  for (size_t i = 0; i < n; i += RUN, at += size, to += RUN * TILE_COLUMNS) {
+    fetch(rows, at, size);
+    if (type == WEIGHT_Q8_0) turn_q8_0(rows, at, to);
+    else turn_32(type, rows, at, to);
+  }
+}
+
+/* ---- blocks of 256, chunk 0 .. 3 of them ---- */
+
+INLINE vf vf_from_bits(vu bits)
+{
+  return vf_from_int((vi)bits);
+}
+
+/* Q4_K, Q5_K: scale and shift of part s of 8, 6 bits each in 12 bytes, of the last four parts spread over two places. */
+INLINE void step_of_part(const vu head[4], int s, vf *scale, vf *shift)
 {
   vf d, least;
   int bit = s % 4 * 8;
@@ -122,103 +154,97 @@ INLINE void scale_of_part(const vu head[4], int s, vf *scale, vf *shift)
     q = (head[3] >> bit & 15) | (head[1] >> (bit + 6) & 3) << 4;
     m = (head[3] >> (bit + 4) & 15) | (head[2] >> (bit + 6) & 3) << 4;
   }
-  *scale = d * from_bits(q);
-  *shift = -(least * from_bits(m));
+  *scale = d * vf_from_bits(q);
+  *shift = -(least * vf_from_bits(m));
 }
 
-/* Chunk 0 .. 3 of 64 numbers: the low halves of 32 bytes, then the high ones. */
-INLINE void turn_45_k(bool fifth, byte_rows rows, size_t at, int chunk, float *to)
+/* The low halves of 32 bytes, then the high ones; of Q5_K the fifth bits of part s are bits s of 32 other bytes. */
+INLINE void turn_45_k(const bool fifth, byte_rows rows, size_t at, int chunk, float *to)
 {
-  vu head[4], word[4], high[4];
+  vu head[4], word[4], high[4], bytes[4];
   vf scale[2], shift[2];
   load_words(rows, at, head);
-  scale_of_part(head, 2 * chunk, scale, shift);
-  scale_of_part(head, 2 * chunk + 1, scale + 1, shift + 1);
-  for (size_t half = 0; half < 2; half++) {
-    load_words(rows, at + (fifth ? 48 : 16) + 32 * (size_t)chunk + 16 * half, word);
-    if (fifth) load_words(rows, at + 16 + 16 * half, high);
-    float *low_to = to + half * 16 * TILE_COLUMNS, *top_to = low_to + 32 * TILE_COLUMNS;
-    UNROLLED for (int i = 0; i < 16; i++) {
-      vu low = word[i / 4] >> (i % 4 * 8) & 15, top = word[i / 4] >> (i % 4 * 8 + 4) & 15;
-      if (fifth) {
-        low |= (high[i / 4] >> (i % 4 * 8 + 2 * chunk) & 1) << 4;
-        top |= (high[i / 4] >> (i % 4 * 8 + 2 * chunk + 1) & 1) << 4;
-      }
-      vf_store(low_to + i * TILE_COLUMNS, vf_fma(from_bits(low), scale[0], shift[0]));
-      vf_store(top_to + i * TILE_COLUMNS, vf_fma(from_bits(top), scale[1], shift[1]));
+  step_of_part(head, 2 * chunk, scale, shift);
+  step_of_part(head, 2 * chunk + 1, scale + 1, shift + 1);
+  for (size_t p = 0; p < 2; p++) {
+    load_words(rows, at + (fifth ? 48 : 16) + 32 * (size_t)chunk + PIECE * p, word);
+    if (fifth) load_words(rows, at + 16 + PIECE * p, high);
+    UNROLLED for (int side = 0; side < 2; side++) {
+      float *half = to + ((size_t)side * RUN + p * PIECE) * TILE_COLUMNS;
+      UNROLLED for (int j = 0; j < 4 && fifth; j++)
+        bytes[j] = (word[j] >> (4 * side) & 0x0f0f0f0fu) | (high[j] >> (2 * chunk + side) & 0x01010101u) << 4;
+      if (fifth) put_bytes(bytes, scale[side], shift[side], half);
+      else put_nibbles(word, side, scale[side], shift[side], half);
     }
   }
 }
 
-/* Chunk 0 .. 3 of 64: two of each half share their 64 bytes of low and 32 of high bits.  A scale for every 16. */
+/* Two chunks share 64 bytes of low and 32 of high bits.  A scale for every 16 numbers. */
 INLINE void turn_q6_k(byte_rows rows, size_t at, int chunk, float *to)
 {
   size_t half = (size_t)chunk / 2;
-  int side = chunk % 2;
-  vu last[4], scales[4], first[4], second[4], high[4];
+  int bit = chunk % 2 * 4;
+  vu last[4], scales[4], word[4], high[4];
   vf unused, d;
   load_words(rows, at + 194, last);
-  vf_from_halves(last[3], &unused, &d);
+  vf_from_halves(last[3], &unused, &d); /* at 208 */
   load_words(rows, at + 192, scales);
-  vu four = half ? side ? scales[3] : scales[2] : side ? scales[1] : scales[0];
-  for (size_t run = 0; run < 2; run++) { /* of 16 */
-    load_words(rows, at + 64 * half + 16 * run, first);
-    load_words(rows, at + 64 * half + 32 + 16 * run, second);
-    load_words(rows, at + 128 + 32 * half + 16 * run, high);
-    vf scale1 = d * vf_from_int((vi)(four << (24 - 8 * run)) >> 24), shift1 = scale1 * -32.0f;
-    vf scale2 = d * vf_from_int((vi)(four << (8 - 8 * run)) >> 24), shift2 = scale2 * -32.0f;
-    float *to1 = to + 16 * run * TILE_COLUMNS, *to2 = to1 + 32 * TILE_COLUMNS;
-    UNROLLED for (int i = 0; i < 16; i++) {
-      int bit = i % 4 * 8 + 4 * side;
-      vu q1 = (first[i / 4] >> bit & 15) | (high[i / 4] >> bit & 3) << 4;
-      vu q2 = (second[i / 4] >> bit & 15) | (high[i / 4] >> (bit + 2) & 3) << 4;
-      vf_store(to1 + i * TILE_COLUMNS, vf_fma(from_bits(q1), scale1, shift1));
-      vf_store(to2 + i * TILE_COLUMNS, vf_fma(from_bits(q2), scale2, shift2));
+  vu four = chunk < 2 ? chunk ? scales[1] : scales[0] : chunk > 2 ? scales[3] : scales[2];
+  for (size_t p = 0; p < 2; p++) {
+    load_words(rows, at + 128 + 32 * half + PIECE * p, high);
+    UNROLLED for (int side = 0; side < 2; side++) {
+      vf scale = d * vf_from_int((vi)(four << (24 - 16 * side - 8 * (int)p)) >> 24);
+      load_words(rows, at + 64 * half + 32 * (size_t)side + PIECE * p, word);
+      UNROLLED for (int j = 0; j < 4; j++)
+        word[j] = (word[j] >> bit & 0x0f0f0f0fu) | (high[j] >> (bit + 2 * side) & 0x03030303u) << 4;
+      put_bytes(word, scale, scale * -32.0f, to + ((size_t)side * RUN + p * PIECE) * TILE_COLUMNS);
     }
   }
 }
 
-#define TURN_32(type, bytes)                                                                        \
-  case type:                                                                                        \
-    for (size_t i = 0; i < n; i += 32) turn_32(type, rows, (from + i) / 32 * (bytes), to + i * TILE_COLUMNS); \
-    break;
-
-#define TURN_K(call, bytes)                                                                         \
-  for (size_t i = 0; i < n; i += WEIGHT_CHUNK) {                                                    \
-    size_t at = (from + i) / 256 * (bytes);                                                         \
-    int chunk = (int)((from + i) % 256 / WEIGHT_CHUNK);                                             \
-    float *out = to + i * TILE_COLUMNS;                                                             \
-    call;                                                                                           \
-  }                                                                                                 \
-  break;
-
-static void turn_rows(weight_type type, byte_rows rows, size_t from, size_t n, float *to)
+INLINE void turn_k(weight_type type, byte_rows rows, size_t from, size_t n, float *to)
 {
-  switch (type) {
-  case WEIGHT_F32: turn_plain_rows(WEIGHT_F32, rows, from, n, to); break;
-  case WEIGHT_F16: turn_plain_rows(WEIGHT_F16, rows, from, n, to); break;
-  case WEIGHT_BF16: turn_plain_rows(WEIGHT_BF16, rows, from, n, to); break;
-  case WEIGHT_Q8_0:
-    for (size_t i = 0; i < n; i += 32) turn_q8_0(rows, (from + i) / 32 * 34, to + i * TILE_COLUMNS);
-    break;
-  TURN_32(WEIGHT_Q4_0, 18)
-  TURN_32(WEIGHT_Q4_1, 20)
-  TURN_32(WEIGHT_Q5_0, 22)
-  TURN_32(WEIGHT_Q5_1, 24)
-  case WEIGHT_Q4_K: TURN_K(turn_45_k(false, rows, at, chunk, out), 144)
-  case WEIGHT_Q5_K: TURN_K(turn_45_k(true, rows, at, chunk, out), 176)
-  case WEIGHT_Q6_K: TURN_K(turn_q6_k(rows, at, chunk, out), 210)
-  case WEIGHT_TYPES: break;
+  for (size_t i = from; i < from + n; i += CHUNK, to += CHUNK * TILE_COLUMNS) {
+    size_t at = i / 256 * weight_bytes_of(type);
+    int chunk = (int)(i % 256 / CHUNK);
+    fetch(rows, at + (size_t)chunk * 64, 64); /* about all of a block by and by */
+    if (type == WEIGHT_Q6_K) turn_q6_k(rows, at, chunk, to);
+    else turn_45_k(type == WEIGHT_Q5_K, rows, at, chunk, to);
   }
 }
+
+INLINE void turn_rows(weight_type type, byte_rows rows, size_t from, size_t n, float *to)
+{
+  const size_t size = weight_bytes_of(type);
+  if (type <= WEIGHT_BF16) turn_plain(type, rows, from * size, n, to);
+  else if (type <= WEIGHT_Q5_1) turn_blocks(type, rows, from / RUN * size, n, to);
+  else turn_k(type, rows, from, n, to);
+}
+
+#define TURN(type) \
+  case type: turn_rows(type, group, from, n, to); break;
 
 void KERNEL(turn)(weight_type type, const void *const *rows, size_t from, size_t n, const float *scales,
                   float *packed)
 {
   for (size_t v = 0; v < TILE_COLUMNS; v += LANES) {
-    turn_rows(type, (byte_rows)(rows + v), from, n, packed + v);
-    if (!scales) continue;
-    vf scale = vf_load(scales + v);
-    for (size_t i = v; i < n * TILE_COLUMNS; i += TILE_COLUMNS) vf_store(packed + i, vf_load(packed + i) * scale);
+    byte_rows group = (byte_rows)(rows + v);
+    float *to = packed + v;
+    switch (type) {
+      TURN(WEIGHT_F32)
+      TURN(WEIGHT_F16)
+      TURN(WEIGHT_BF16)
+      TURN(WEIGHT_Q8_0)
+      TURN(WEIGHT_Q4_0)
+      TURN(WEIGHT_Q4_1)
+      TURN(WEIGHT_Q5_0)
+      TURN(WEIGHT_Q5_1)
+      TURN(WEIGHT_Q4_K)
+      TURN(WEIGHT_Q5_K)
+      TURN(WEIGHT_Q6_K)
+    case WEIGHT_TYPES: break;
+    }
+    for (size_t i = 0; scales && i < n * TILE_COLUMNS; i += TILE_COLUMNS)
+      vf_store(to + i, vf_load(to + i) * vf_load(scales + v));
   }
 }

@@ -19,11 +19,10 @@ enum { SUM_BLOCK = 64 }; /* columns of a gradient that are summed at a time: fou
  * (kernel/matmul.c), so slabs there are wide. */
 enum { SLAB_DEPTH = 768, SLAB_COLUMNS = 256, TURNED_DEPTH = 384, TURNED_COLUMNS = 384, STRIP = 144 << 10 };
 enum { SLAB_ROWS = 2048, LEAST_ROWS = 48, LEAST_COLUMNS = 128, ITEMS_A_THREAD = 3 };
-/* Whole register tiles; whole cache lines; what of a stored weight is turned together. */
-enum { TILE_UNIT = 24, DEPTH_UNIT = 16 };
+enum { TILE_UNIT = 24, DEPTH_UNIT = 16 }; /* whole register tiles; whole cache lines */
 
-/* So few rows meet a weight in pieces of FEW_PANELS x WEIGHT_CHUNK, which are used while they lie in the first-level cache. */
-enum { FEW_ROWS = 4, FEW_PANELS = 4 };
+/* So few rows meet a stored weight in pieces of FEW_PANELS x FEW_DEPTH, which about fill the first-level cache. */
+enum { FEW_ROWS = 4, FEW_PANELS = 2, FEW_DEPTH = 2 * WEIGHT_CHUNK };
 
 /* What a number costs in multiply-adds of a full register tile: to fetch a weight (decoding one text, 6 blocks of
  * 512 channels, takes 0.17 ns a weight, many rows 0.018 ns a multiply-add), and to move a number to another place.
@@ -252,14 +251,14 @@ static void parts_product(alibi_context *context, const op_workspace *work, cons
   const kernel_table *k = context->kernel;
   slab_cut cut = cut_product(context, p, false);
   bool few = p->rows <= FEW_ROWS && k->lanes > 1; /* the reference rounds once a slab: all rows have the same ones */
-  size_t wide = few ? FEW_PANELS * k->tile_columns : cut.columns, depth = few ? WEIGHT_CHUNK : cut.depth;
+  size_t wide = few ? FEW_PANELS * k->tile_columns : cut.columns, depth = few ? FEW_DEPTH : cut.depth;
   double operations = (double)(p->rows + MOVE) * (double)p->columns * (double)p->inner;
   OP_FOR_ITEMS(context, dynamic, cut.row_items * part_blocks(w, cut.columns), operations, {
     size_t r0 = item % cut.row_items * cut.rows;
     part_place at = place_of_block(w, cut.columns, item / cut.row_items);
     parts_block block;
     parts_open(&block, k, at.part, at.first, smaller(at.part->rows - at.first, cut.columns));
-    part_product(p, &block, r0, smaller(r0 + cut.rows, p->rows), at.column, wide, smaller(depth, larger(p->inner, 1)),
+    part_product(p, &block, r0, smaller(r0 + cut.rows, p->rows), at.column, wide, smaller(depth, cut.depth),
                  work->panels + worker * cut.floats);
   });
 }

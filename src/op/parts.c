@@ -32,12 +32,12 @@ void parts_read(const kernel_table *k, const matrix *w, size_t row, size_t from,
 void parts_open(parts_block *b, const kernel_table *k, const matrix_part *part, size_t first, size_t width)
 {
   size_t tile = k->tile_columns, padded = (width + tile - 1) / tile * tile;
-  assert(width <= PARTS_ROWS && tile <= PARTS_TILE);
+  assert(width <= PARTS_ROWS && PARTS_ROWS % tile == 0 && tile <= PARTS_TILE);
   b->k = k;
   b->part = part;
   b->first = first;
   b->width = width;
-  for (size_t c = 0; c < padded; c++) { /* in the last panel the last row stands in for those that are not there */
+  for (size_t c = 0; c < padded; c++) { /* the last row stands in for those that are not there */
     size_t row = first + (c < width ? c : width - 1);
     b->row[c] = row_of(part, row);
     b->scale[c] = part->row_scales ? part->row_scales[row] : 1;

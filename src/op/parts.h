@@ -8,13 +8,13 @@
 void parts_read(const kernel_table *k, const matrix *w, size_t row, size_t from, size_t n, float *to);
 
 /* Rows of one part that become panels, PARTS_ROWS at most: where each lies, padded to whole panels. */
-enum { PARTS_ROWS = 256, PARTS_TILE = 64 };
+enum { PARTS_ROWS = 256, PARTS_TILE = 32 };
 typedef struct parts_block {
   const kernel_table *k;
   const matrix_part *part;
   size_t first, width; /* in the part */
-  const void *row[PARTS_ROWS + PARTS_TILE];
-  float scale[PARTS_ROWS + PARTS_TILE];
+  const void *row[PARTS_ROWS];
+  float scale[PARTS_ROWS];
 } parts_block;
 
 void parts_open(parts_block *b, const kernel_table *k, const matrix_part *part, size_t first, size_t width);
