@@ -4,6 +4,7 @@
 #include "text/charsmap.h"
 
 #include "base/bytes_at.h"
+#include "text/base64.h"
 
 struct charsmap {
   uint32_t *units;
@@ -42,34 +43,14 @@ done:
   return result;
 }
 
-static int base64_value(char c)
-{
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
 status charsmap_new_base64(const char *text, const char *what, charsmap **made, alibi_error *error)
 {
   status result = ALIBI_OK;
   text_buffer bytes = {0};
-  size_t size = strlen(text);
+  bool valid;
   *made = NULL;
-  TRY(buffer_reserve(&bytes, size / 4 * 3 + 3, error));
-  if (size % 4 != 0) RAISE(error, ALIBI_BAD_INPUT, "%s: the precompiled map of characters is no base64", what);
-  for (size_t i = 0; i < size; i += 4) {
-    bool last = i + 4 == size;
-    size_t padding = !last ? 0 : text[i + 2] == '=' && text[i + 3] == '=' ? 2 : text[i + 3] == '=' ? 1 : 0;
-    uint32_t word = 0;
-    for (size_t k = 0; k < 4; k++) {
-      int value = k >= 4 - padding ? 0 : base64_value(text[i + k]);
-      if (value < 0) RAISE(error, ALIBI_BAD_INPUT, "%s: the precompiled map of characters is no base64", what);
-      word = word << 6 | (uint32_t)value;
-    }
-    unsigned char three[3] = {(unsigned char)(word >> 16), (unsigned char)(word >> 8), (unsigned char)word};
-    TRY(buffer_add(&bytes, three, 3 - padding, error));
-  }
+  TRY(base64_decode(text, &bytes, &valid, error));
+  if (!valid) RAISE(error, ALIBI_BAD_INPUT, "%s: the precompiled map of characters is no base64", what);
   TRY(charsmap_new(bytes.data, bytes.size, what, made, error));
 done:
   buffer_free(&bytes);

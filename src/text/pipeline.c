@@ -401,6 +401,18 @@ static void guess_special(pipeline *p)
     p->special[ALIBI_SPECIAL_END] = post->items[post->count - 1].id;
 }
 
+/* What is put around a text are tokens that exist. */
+static status check_post(const pipeline *p, const char *path, alibi_error *error)
+{
+  size_t size;
+  bool skip;
+  for (size_t i = 0; i < p->post.count; i++)
+    if (!p->post.items[i].text && !pipeline_spelling(p, p->post.items[i].id, &size, &skip))
+      return fail(error, ALIBI_BAD_INPUT, "%s: post_processor: id %u is no token's", path,
+                  (unsigned)p->post.items[i].id);
+  return ALIBI_OK;
+}
+
 status pipeline_new(const json_node *parts, const char *path, const token_model *model, void *state,
                     alibi_tokenizer **made, alibi_error *error)
 {
@@ -421,6 +433,7 @@ status pipeline_new(const json_node *parts, const char *path, const token_model 
   if (p->added.count > 0 && p->added.tokens[p->added.count - 1].id >= p->vocabulary)
     p->vocabulary = p->added.tokens[p->added.count - 1].id + 1;
   TRY(post_processor_read(node_get(parts, "post_processor"), path, p->vocabulary, &p->post, error));
+  TRY(check_post(p, path, error));
   TRY(token_decoder_new(node_get(parts, "decoder"), path, &p->decoder, error));
   p->spells_bytes = pre_tokenizer_spells_bytes(p->cut) || normalizer_spells_bytes(p->normalizer);
   guess_special(p);
