@@ -3,6 +3,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 
+def attention_of(config):
+    """The path of transformers' attention that is the model.  For Falcon with ALiBi that is sdpa: the eager one of
+    transformers 5 adds the bias twice, in the mask and to the scores (modeling_falcon.py)."""
+    return "sdpa" if config.model_type == "falcon" and config.alibi else "eager"
+
+
 class DoublePrecision(TorchFunctionMode):
     """Every float32 or shorter type that the reference asks for becomes float64, inside its code too."""
 

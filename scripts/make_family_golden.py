@@ -31,7 +31,7 @@ from transformers.models.falcon import modeling_falcon
 import family_cases
 import family_gguf
 import torch_families
-from double_precision import DoublePrecision
+from double_precision import DoublePrecision, attention_of
 
 LENGTH, IDS = 300, 16
 POSITIONS = [0, 1, 31, 128, 200, 256, 280, 299]
@@ -81,7 +81,7 @@ class TransformersReference:
 
     def build(self, dtype):
         return transformers.AutoModelForCausalLM.from_config(self.config, dtype=dtype,
-                                                             attn_implementation="eager").eval()
+                                                             attn_implementation=attention_of(self.config)).eval()
 
     def fill(self, model, tensors):
         keys = model.load_state_dict({k: v.to(model.dtype) for k, v in tensors.items()}, strict=False)
@@ -108,7 +108,7 @@ class TransformersReference:
             if not self.published:
                 return self.run(self.fill(self.build(torch.float32), tensors), tokens)
             model, loading = transformers.AutoModelForCausalLM.from_pretrained(
-                self.directory, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+                self.directory, dtype=torch.float32, attn_implementation=attention_of(self.config), output_loading_info=True)
             if loading["missing_keys"]:
                 raise KeyError(loading["missing_keys"])
             return self.run(model.eval(), tokens)

@@ -34,7 +34,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import torch_families
-from double_precision import DoublePrecision
+from double_precision import DoublePrecision, attention_of
 
 PROMPTS = ["The quick brown fox jumps over the lazy dog.",
            "In the beginning there was a short sequence, and the model was asked to continue it for a long time: "
@@ -52,11 +52,13 @@ class Transformers:
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
             **where, dtype=torch.float32 if self.double else getattr(torch, numerics),
             attn_implementation="eager").eval()
+        attention = attention_of(self.model.config)
+        self.model.set_attn_implementation(attention)
         if self.double:
             weights = {k: v.double() for k, v in self.model.state_dict().items()}
             with DoublePrecision():  # a model of its own, so that rotary frequencies too are made in float64
                 model = transformers.AutoModelForCausalLM.from_config(
-                    self.model.config, dtype=torch.float64, attn_implementation="eager").eval()
+                    self.model.config, dtype=torch.float64, attn_implementation=attention).eval()
                 model.load_state_dict(weights)
                 model.tie_weights()
             self.model = model
