@@ -6,6 +6,8 @@ usage: make_tokenizer_json_golden.py check LIBALIBI.so [TEXTS]     random and ad
        make_tokenizer_json_golden.py published LIBALIBI.so FOLDER  published tokenizers and vectors (gpt2/, vectors/ ...)
 (pip install tokenizers)
 
+(ONLY=name: some of them; SHOW=n: so many differences each.)
+
 The tokenizers are trained here, on a text made here; nothing of anybody's data is in them.
 """
 import collections
@@ -150,6 +152,50 @@ def train(kind, normalizer, pre_tokenizer, size=600, **options):
     return model
 
 
+def charsmap():
+    """The rules nmt_nfkc as SentencePiece compiles them, in base64; None where its package is not there."""
+    try:
+        import base64
+        import io
+        import sentencepiece
+    except ImportError:
+        return None
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(training_text()), model_writer=model, vocab_size=300, minloglevel=2,
+                                             normalization_rule_name="nmt_nfkc", hard_vocab_limit=False)
+
+    def fields(data):
+        at = 0
+
+        def number():
+            nonlocal at
+            value = shift = 0
+            while True:
+                byte = data[at]
+                at += 1
+                value |= (byte & 127) << shift
+                shift += 7
+                if byte < 128:
+                    return value
+        while at < len(data):
+            key = number()
+            if key & 7 == 2:
+                size = number()
+                yield key >> 3, data[at:at + size]
+                at += size
+            elif key & 7 == 0:
+                number()
+            else:
+                at += 4 if key & 7 == 5 else 8
+
+    for field, value in fields(model.getvalue()):
+        if field == 3:  # normalizer_spec
+            for inner, rules in fields(value):
+                if inner == 2:  # precompiled_charsmap
+                    return base64.b64encode(rules).decode()
+    return None
+
+
 def template(first):
     return {"type": "TemplateProcessing",
             "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
@@ -244,6 +290,12 @@ def cases():
         cut = dict(metaspace, prepend_scheme="first") if name != "strip" else pre({"type": "WhitespaceSplit"}, dict(metaspace, prepend_scheme="first"))
         out["normalizer-" + name] = whole(fallback, normalizer, cut, template(n), llama2_decoder,
                                           added(n, plain=[("word", {}), ("Näme", {"single_word": True})]))
+
+    rules = charsmap()
+    if rules:
+        out["normalizer-charsmap"] = whole(fallback, norm({"type": "Precompiled", "precompiled_charsmap": rules},
+                                                          {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}),
+                                           dict(metaspace, prepend_scheme="first"), template(n), llama2_decoder, added(n, plain=[("word", {})]))
 
     # Every pre-tokenizer.
     for name, cut in [
@@ -352,6 +404,9 @@ def check(library_path, count):
     """Compares, and prints a table."""
     library = load(library_path)
     everything = cases()
+    only = os.environ.get("ONLY")
+    if only:
+        everything = {name: value for name, value in everything.items() if name.startswith(only)}
     each = max(1, count // len(everything))
     total = bad = 0
     folder = os.environ.get("TMPDIR", "/tmp")

@@ -378,6 +378,8 @@ static status run_charsmap(const step *s, view from, text_buffer *to, size_t *le
     else TRY(buffer_add(to, from.text + at, step_size, error));
     if (at + step_size <= from.lead) *lead = to->size;
   }
+  /* Whatever the first character of the outcome was made of, it takes the place of the first of the text. */
+  if (from.lead > 0 && *lead == 0 && to->size > 0) utf8_character(to->data, lead);
 done:
   return result;
 }
