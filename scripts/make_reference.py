@@ -49,11 +49,10 @@ class Transformers:
         where = dict(pretrained_model_name_or_path=model)
         if model.suffix == ".gguf":
             where = dict(pretrained_model_name_or_path=model.parent, gguf_file=model.name)
+        attention = attention_of(transformers.AutoConfig.from_pretrained(**where))
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
             **where, dtype=torch.float32 if self.double else getattr(torch, numerics),
-            attn_implementation="eager").eval()
-        attention = attention_of(self.model.config)
-        self.model.set_attn_implementation(attention)
+            attn_implementation=attention).eval()
         if self.double:
             weights = {k: v.double() for k, v in self.model.state_dict().items()}
             with DoublePrecision():  # a model of its own, so that rotary frequencies too are made in float64
