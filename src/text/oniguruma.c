@@ -8,17 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/oniguruma_names.h"
 #include "text/text_buffer.h"
-
-/* Bodies of classes.  \s is White_Space; \w is that of UTS 18, and outside classes also the raised digits and
- * fractions of Latin-1, which Oniguruma's table of the first 256 characters calls parts of words. */
-#define SPACE                                                                                                     \
-  "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define CIRCLED "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
-#define WORD "\\p{L}\\p{Nl}\\p{M}\\p{Nd}\\p{Pc}" CIRCLED
-#define WORD_OUTSIDE WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
-#define HEX "0-9A-Fa-f"
-#define GRAPH "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}"
 
 enum { MAX_NESTING = 100, MAX_PATTERN = 1 << 20 };
 
@@ -86,109 +77,7 @@ static status put_literal(const translator *t, text_buffer *to, uint32_t c)
 
 /* ---- names of properties ---- */
 
-typedef struct property_name {
-  const char *name; /* lower case, no blanks, no _ */
-  const char *body; /* of a class */
-} property_name;
-
-static const property_name properties[] = {
-    {"letter", "\\p{L}"},
-    {"casedletter", "\\p{L&}"},
-    {"uppercaseletter", "\\p{Lu}"},
-    {"lowercaseletter", "\\p{Ll}"},
-    {"titlecaseletter", "\\p{Lt}"},
-    {"modifierletter", "\\p{Lm}"},
-    {"otherletter", "\\p{Lo}"},
-    {"mark", "\\p{M}"},
-    {"combiningmark", "\\p{M}"},
-    {"nonspacingmark", "\\p{Mn}"},
-    {"spacingmark", "\\p{Mc}"},
-    {"enclosingmark", "\\p{Me}"},
-    {"number", "\\p{N}"},
-    {"decimalnumber", "\\p{Nd}"},
-    {"letternumber", "\\p{Nl}"},
-    {"othernumber", "\\p{No}"},
-    {"punctuation", "\\p{P}"},
-    {"connectorpunctuation", "\\p{Pc}"},
-    {"dashpunctuation", "\\p{Pd}"},
-    {"openpunctuation", "\\p{Ps}"},
-    {"closepunctuation", "\\p{Pe}"},
-    {"initialpunctuation", "\\p{Pi}"},
-    {"finalpunctuation", "\\p{Pf}"},
-    {"otherpunctuation", "\\p{Po}"},
-    {"symbol", "\\p{S}"},
-    {"mathsymbol", "\\p{Sm}"},
-    {"currencysymbol", "\\p{Sc}"},
-    {"modifiersymbol", "\\p{Sk}"},
-    {"othersymbol", "\\p{So}"},
-    {"separator", "\\p{Z}"},
-    {"spaceseparator", "\\p{Zs}"},
-    {"lineseparator", "\\p{Zl}"},
-    {"paragraphseparator", "\\p{Zp}"},
-    {"other", "\\p{C}"},
-    {"control", "\\p{Cc}"},
-    {"format", "\\p{Cf}"},
-    {"surrogate", "\\p{Cs}"},
-    {"privateuse", "\\p{Co}"},
-    {"unassigned", "\\p{Cn}"},
-    {"any", "\\p{Any}"},
-    {"alpha", "\\p{Alphabetic}"},
-    {"alnum", "\\p{Alphabetic}\\p{Nd}"},
-    {"upper", "\\p{Uppercase}"},
-    {"lower", "\\p{Lowercase}"},
-    {"graph", GRAPH},
-    {"print", GRAPH "\\p{Zs}"},
-    {"digit", "\\p{Nd}"},
-    {"space", SPACE},
-    {"whitespace", SPACE},
-    {"word", WORD},
-    {"punct", "\\p{P}"}, /* [:punct:] is more */
-    {"xdigit", HEX},
-    {"asciihexdigit", HEX},
-    {"ascii", "\\x{0}-\\x{7f}"},
-    {"blank", "\\p{Zs}\\x{9}"},
-    {"cntrl", "\\p{Cc}"},
-    {"l", "\\p{L}"},
-    {"lc", "\\p{L&}"},
-    {"lu", "\\p{Lu}"},
-    {"ll", "\\p{Ll}"},
-    {"lt", "\\p{Lt}"},
-    {"lm", "\\p{Lm}"},
-    {"lo", "\\p{Lo}"},
-    {"m", "\\p{M}"},
-    {"mn", "\\p{Mn}"},
-    {"mc", "\\p{Mc}"},
-    {"me", "\\p{Me}"},
-    {"n", "\\p{N}"},
-    {"nd", "\\p{Nd}"},
-    {"nl", "\\p{Nl}"},
-    {"no", "\\p{No}"},
-    {"p", "\\p{P}"},
-    {"pc", "\\p{Pc}"},
-    {"pd", "\\p{Pd}"},
-    {"ps", "\\p{Ps}"},
-    {"pe", "\\p{Pe}"},
-    {"pi", "\\p{Pi}"},
-    {"pf", "\\p{Pf}"},
-    {"po", "\\p{Po}"},
-    {"s", "\\p{S}"},
-    {"sm", "\\p{Sm}"},
-    {"sc", "\\p{Sc}"},
-    {"sk", "\\p{Sk}"},
-    {"so", "\\p{So}"},
-    {"z", "\\p{Z}"},
-    {"zs", "\\p{Zs}"},
-    {"zl", "\\p{Zl}"},
-    {"zp", "\\p{Zp}"},
-    {"c", "\\p{C}"},
-    {"cc", "\\p{Cc}"},
-    {"cf", "\\p{Cf}"},
-    {"cn", "\\p{Cn}"},
-    {"co", "\\p{Co}"},
-    {"cs", "\\p{Cs}"},
-};
-
-/* The body of a class for a name of `size` bytes; `body` has room for 96 and more. */
+/* The body of a class for a name of `size` bytes; `body` has CLASS_BODY bytes. */
 static status find_property(const translator *t, const unsigned char *name, size_t size, char *body)
 {
   char lower[64];
@@ -200,12 +89,12 @@ static status find_property(const translator *t, const unsigned char *name, size
     lower[length++] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   }
   lower[length] = '\0';
-  for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++)
-    if (strcmp(properties[i].name, lower) == 0) return strcpy(body, properties[i].body), ALIBI_OK;
+  const char *fixed = oniguruma_class(lower);
+  if (fixed) return strcpy(body, fixed), ALIBI_OK;
   if (length > 0 && length < 64) {
-    snprintf(body, 96, "\\p{sc:%s}", lower); /* a script: PCRE2's \p{Han} alone would be its extensions */
+    snprintf(body, CLASS_BODY, "\\p{sc:%s}", lower); /* a script: PCRE2's \p{Han} alone would be its extensions */
     if (regex_compiles(body)) return ALIBI_OK;
-    snprintf(body, 96, "\\p{%.*s}", (int)size, (const char *)name);
+    snprintf(body, CLASS_BODY, "\\p{%.*s}", (int)size, (const char *)name);
     if (regex_compiles(body)) return ALIBI_OK;
   }
   char construct[96];
@@ -234,7 +123,7 @@ typedef struct escape {
   enum { ESCAPE_CHARACTER, ESCAPE_CLASS, ESCAPE_OTHER } kind;
   uint32_t character;
   bool negated; /* of a class */
-  char body[192];
+  char body[CLASS_BODY];
   int letter; /* of another: what follows the backslash */
 } escape;
 
