@@ -71,6 +71,7 @@ case("header_of_many_values", whole(b'{"w":[' + b"0," * 5000000 + b"0]}"), "at m
 case("name_with_escapes", whole({"\x1b[31m\n": 7}), "tensor '?[31m?': expected an object")
 
 # Names.
+case("name_long", whole({"w" * 513: tensor([1], 0, 4)}, bytes(4)), "expected a name of at most 512 bytes, found 513")
 case("name_twice", whole(b'{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},'
                          b'"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'), "duplicate")
 case("metadata_no_object", whole({"__metadata__": 7}), "__metadata__: expected an object")
@@ -138,6 +139,7 @@ index("index_leads_down", shard_map(w="x/a.safetensors"), "expected the name of 
 index("index_with_backslash", shard_map(w="..\\a.safetensors"), "expected the name of a file beside it")
 index("index_dots", shard_map(w=".."), "expected the name of a file beside it")
 index("index_name_empty", shard_map(w=""), "expected the name of a file beside it")
+index("index_name_long", shard_map(w="a" * 300), "expected the name of a file beside it, found aaa")
 index("index_shard_absent", shard_map(w="b.safetensors"), "expected its shard 'b.safetensors' beside it, found none")
 index("index_tensor_absent", shard_map(w="a.safetensors", v="a.safetensors"), "tensor 'v': expected it in the shard")
 index("index_tensor_elsewhere", shard_map(w="a.safetensors", v="b.safetensors"), "tensor 'w': is in", ("a.safetensors", "b.safetensors"))

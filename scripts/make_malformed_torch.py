@@ -217,6 +217,8 @@ pickled("dictionary_in_itself", PROTO + b"}q\0" + text("w") + b"h\0s.", "key 'w'
 pickled("key_a_number", dictionary((number(1), tensor())), "expected texts as keys, found an integer")
 pickled("key_twice", dictionary((text("w"), tensor()), (text("w"), tensor())), "tensor 'w': is there twice")
 pickled("key_with_nul", dictionary((text("w\0"), tensor())), "has a NUL")
+pickled("key_long", dictionary((text("w" * 513), tensor())), "names of tensors of at most 512 bytes, found 513")
+case("entry_with_a_long_name", zip_of(entries() + [Entry("archive/" + "a" * 600, b"")]), "the name of an entry is too long")
 pickled("key_long_again", dictionary((text("w" * 100000) + b"q\0", tensor()), *[(b"h\0", b"h\1")] * 3), "data.pkl")
 pickled("value_a_number", dictionary((text("epoch"), number(3))), "key 'epoch': expected a tensor, found an integer")
 pickled("value_nested", dictionary((text("state_dict"), ORDERED)), "key 'state_dict': expected a tensor, found a dictionary")

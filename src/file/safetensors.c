@@ -56,17 +56,20 @@ static status read_shape(const char *path, const json_node *shape, file_tensor *
 static status read_tensor(const char *path, const json_node *node, const unsigned char *data, size_t data_size,
                           file_tensor *t, alibi_error *error)
 {
+  if (strlen(t->name) > TENSOR_NAME_MOST)
+    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%.40s...': expected a name of at most %d bytes, found %zu",
+                path, t->name, TENSOR_NAME_MOST, strlen(t->name));
   if (node_kind_of(node) != NODE_OBJECT)
     return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected an object", path, t->name);
   for (size_t i = 0; i < node_count(node); i++) {
     const char *key;
     node_member(node, i, &key);
     if (strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 && strcmp(key, "data_offsets") != 0)
-      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': unknown key '%s'", path, t->name, key);
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': unknown key '%.40s'", path, t->name, key);
   }
   const char *type_name = node_text(node_get(node, "dtype"), NULL);
   if (!tensor_type_find(type_name, &t->type) || !tensor_type_in_safetensors(t->type))
-    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected a known dtype, found %s", path, t->name,
+    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected a known dtype, found %.40s", path, t->name,
                 type_name ? type_name : "none");
   status result = read_shape(path, node_get(node, "shape"), t, error);
   if (result != ALIBI_OK) return result;
@@ -124,7 +127,7 @@ static status check_metadata(const char *path, const json_node *metadata, alibi_
   for (size_t i = 0; i < node_count(metadata); i++) {
     const char *key;
     if (node_kind_of(node_member(metadata, i, &key)) != NODE_TEXT)
-      return fail(error, ALIBI_BAD_INPUT, "%s: __metadata__: %s: expected a text", path, key);
+      return fail(error, ALIBI_BAD_INPUT, "%s: __metadata__: %.40s: expected a text", path, key);
   }
   return ALIBI_OK;
 }
@@ -249,6 +252,9 @@ static status add_to_header(json_node *header, const char *path, const file_tens
   size_t bytes = 0;
   if (strcmp(t->name, "__metadata__") == 0 || node_get(header, t->name))
     return fail(error, ALIBI_INVALID, "%s: tensor '%s': expected a name of its own", path, t->name);
+  if (strlen(t->name) > TENSOR_NAME_MOST)
+    return fail(error, ALIBI_INVALID, "%s: tensor '%.40s...': expected a name of at most %d bytes, found %zu",
+                path, t->name, TENSOR_NAME_MOST, strlen(t->name));
   if (!tensor_type_in_safetensors(t->type))
     return fail(error, ALIBI_INVALID, "%s: tensor '%s': expected a type that safetensors has, found %s", path,
                 t->name, tensor_type_name(t->type));

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "file/tensor_type.h"
 
-enum { TENSOR_MAX_DIMENSIONS = 8 };
+enum { TENSOR_MAX_DIMENSIONS = 8, TENSOR_NAME_MOST = 512 /* bytes: one that fits a sentence */ };
 
 typedef struct file_tensor {
   const char *name; /* borrowed from the file object */

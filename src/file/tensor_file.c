@@ -162,7 +162,10 @@ done:
 
 /* ---- shards ---- */
 
-enum { INDEX_MOST = 32 << 20 }; /* a hundred bytes a tensor; the largest models have 100,000 tensors */
+enum {
+  INDEX_MOST = 32 << 20, /* a hundred bytes a tensor; the largest models have 100,000 tensors */
+  SHARD_NAME_MOST = 255
+};
 
 /* A name of the index stands for a file beside it: one that leads elsewhere is refused. */
 static bool is_plain_name(const char *name)
@@ -191,9 +194,13 @@ static status read_shard_names(shard_index *index, alibi_error *error)
   if (result != ALIBI_OK) return result;
   for (size_t i = 0; i < tensors; i++) {
     const char *tensor, *name = node_text(node_member(index->map, i, &tensor), NULL);
-    if (!name || !is_plain_name(name))
-      return fail(error, ALIBI_BAD_INPUT, "%s: weight_map: '%s': expected the name of a file beside it, found %s",
-                  index->path, tensor, name ? name : "no text");
+    if (strlen(tensor) > TENSOR_NAME_MOST)
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%.40s...': expected a name of at most %d bytes",
+                  index->path, tensor, TENSOR_NAME_MOST);
+    if (!name || strlen(name) > SHARD_NAME_MOST || !is_plain_name(name))
+      return fail(error, ALIBI_BAD_INPUT,
+                  "%s: weight_map: '%s': expected the name of a file beside it, found %.200s", index->path, tensor,
+                  name ? name : "no text");
     index->names[i] = name;
   }
   qsort(index->names, tensors, sizeof *index->names, compare_text);

@@ -149,6 +149,9 @@ static status read_pair(const machine *m, const pair *p, char **texts, torch_ten
   if (key->kind != VALUE_TEXT)
     RAISE(m->error, ALIBI_BAD_INPUT, "%s: data.pkl: expected texts as keys, found %s", m->path,
           torch_kind_names[key->kind]);
+  if (key->first > TENSOR_NAME_MOST)
+    RAISE(m->error, ALIBI_BAD_INPUT, "%s: data.pkl: expected names of tensors of at most %d bytes, found %u",
+          m->path, TENSOR_NAME_MOST, (unsigned)key->first);
   if (!keep_text(m, key, texts, &t->name))
     RAISE(m->error, ALIBI_BAD_INPUT, "%s: data.pkl: the name of a tensor has a NUL", m->path);
   claim c = {m, t->name};

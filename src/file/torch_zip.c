@@ -16,6 +16,7 @@ enum {
   CENTRAL_BYTES = 46,
   LOCAL_BYTES = 30,
   COMMENT_MOST = 65535,
+  NAME_MOST = 512, /* fits a sentence */
   ZIP64_FIELD = 1,
   FLAG_ENCRYPTED = 1,
   FLAG_SIZES_FOLLOW = 8 /* a record after the data has them; the local header may have zeros */
@@ -185,6 +186,7 @@ static status read_entry(const archive *a, size_t *at, char **names, zip_entry *
               .local = u32_at(r, 42),
               .name = r + CENTRAL_BYTES,
               .name_size = name};
+  if (name > NAME_MOST) return damaged(a, "the name of an entry is too long");
   for (size_t i = 0; i < name; i++)
     if (c.name[i] < 0x20 || c.name[i] == 0x7F) return damaged(a, "the name of an entry is not printable");
   memcpy(*names, c.name, name); /* the byte after it is 0 */
