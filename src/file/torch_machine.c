@@ -47,7 +47,7 @@ static status damaged(const machine *m, const char *what)
   return fail(m->error, ALIBI_BAD_INPUT, "%s: data.pkl: byte %zu: %s", m->path, m->opcode, what);
 }
 
-enum { SHOWN = 96 };
+enum { SHOWN = 96, VALUES_MOST = 4000000 /* 20 a tensor; the largest models have 100,000 tensors */ };
 
 /* The beginning of a text, fit for a sentence. */
 static const char *shown(const unsigned char *text, size_t size, char out[SHOWN])
@@ -69,6 +69,7 @@ static status push(machine *m, handle h)
 
 static status push_value(machine *m, value v)
 {
+  if (m->values.count == VALUES_MOST) return damaged(m, "it has more values than a dictionary of tensors needs");
   status result = GROW(m, values, m->values.count + 1);
   if (result != ALIBI_OK) return result;
   m->values.at[m->values.count] = v;
