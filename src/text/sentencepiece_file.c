@@ -390,11 +390,38 @@ bool sentencepiece_recognise(const unsigned char *data, size_t size)
   return i == size || data[i] != '{';
 }
 
+/* A .model does not say whether a text gets a begin and an end; tokenizer_config.json, where one lies beside it,
+ * does. Llama's class adds a begin where it is not told otherwise. */
+static status read_config(const char *path, bool *add_begin, bool *add_end, alibi_error *error)
+{
+  static const char name[] = "tokenizer_config.json";
+  status result = ALIBI_OK;
+  const char *slash = strrchr(path, '/');
+  size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
+  json_node *config = NULL;
+  char *beside = malloc(folder + sizeof name);
+  *add_begin = *add_end = false;
+  if (!beside) RAISE(error, ALIBI_FAILED, "%s: not enough memory for a tokenizer", path);
+  memcpy(beside, path, folder);
+  memcpy(beside + folder, name, sizeof name);
+  if (!path_exists(beside)) goto done;
+  TRY(node_read_file(beside, &config, error));
+  bool llama = strncmp(node_text(node_get(config, "tokenizer_class"), ""), "LlamaTokenizer", 14) == 0;
+  *add_begin = node_boolean(node_get(config, "add_bos_token"), llama);
+  *add_end = node_boolean(node_get(config, "add_eos_token"), false);
+done:
+  node_free(config);
+  free(beside);
+  return result;
+}
+
 static status open_sentencepiece(const char *path, alibi_tokenizer **made, alibi_error *error)
 {
   sentencepiece *s;
-  status result = sentencepiece_read(path, &s, error);
-  return result == ALIBI_OK ? sentencepiece_tokenizer(s, false, false, path, made, error) : result;
+  bool add_begin, add_end;
+  status result = read_config(path, &add_begin, &add_end, error);
+  if (result == ALIBI_OK) result = sentencepiece_read(path, &s, error);
+  return result == ALIBI_OK ? sentencepiece_tokenizer(s, add_begin, add_end, path, made, error) : result;
 }
 
 const tokenizer_format tokenizer_format_sentencepiece = {

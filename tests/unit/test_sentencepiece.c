@@ -289,6 +289,40 @@ static void what_is_saved_opens_again(void **unused)
   }
 }
 
+/* Whether a text gets a begin, the file beside it says. */
+static void the_configuration_beside_is_read(void **unused)
+{
+  (void)unused;
+  static const struct {
+    const char *config;
+    size_t added;
+  } cases[] = {{NULL, 0},
+               {"{\"add_bos_token\": true}", 1},
+               {"{\"add_bos_token\": true, \"add_eos_token\": true}", 2},
+               {"{\"tokenizer_class\": \"LlamaTokenizer\"}", 1},
+               {"{\"tokenizer_class\": \"LlamaTokenizer\", \"add_bos_token\": false}", 0}};
+  mapped_file file;
+  assert_int_equal(mapped_file_open(golden("bpe_llama"), &file, &error), ALIBI_OK);
+  const char *path = scratch_path("tokenizer.model"), *config = scratch_path("tokenizer_config.json");
+  scratch_write(path, file.data, file.size);
+  mapped_file_close(&file);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    alibi_tokenizer *t;
+    alibi_encode_options options;
+    uint32_t *ids;
+    size_t count;
+    if (cases[i].config) scratch_write(config, cases[i].config, strlen(cases[i].config));
+    if (alibi_tokenizer_open(path, &t, &error) != ALIBI_OK) fail_msg("%s", error.message);
+    alibi_encode_options_init(&options);
+    options.add_special = 1;
+    assert_int_equal(alibi_tokenizer_encode_with(t, &options, "", 0, &ids, &count, &error), ALIBI_OK);
+    assert_int_equal(count, cases[i].added);
+    if (count > 0) assert_int_equal(ids[0], alibi_tokenizer_special(t, ALIBI_SPECIAL_BEGIN));
+    alibi_tokens_free(ids);
+    alibi_tokenizer_free(t);
+  }
+}
+
 /* The text of a stream of tokens is that of all of them. */
 static void decoding_streams(void **unused)
 {
@@ -370,6 +404,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(spaces_are_treated_as_the_flags_say, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(a_word_may_be_very_long, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(what_is_saved_opens_again, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(the_configuration_beside_is_read, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(decoding_streams, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(damaged_models_are_refused_or_used, setup, scratch_teardown),
   };
