@@ -2,6 +2,7 @@
  * tokenizer.json around it. */
 #include "text/gguf_vocabulary.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,7 +115,7 @@ static status add_bpe_tokens(const reading *r, piece_bpe *b, json_node *added, a
     TRY(take_text(r, id, &buffer, &text, error));
     if (*text && (is_control(type) || type == PIECE_USER))
       node_append(added, part_added_token((int64_t)id, text, is_control(type)));
-    if (!is_control(type)) TRY(piece_bpe_add_token(b, (uint32_t)id, text, strlen(text), r->path, error));
+    if (*text && !is_control(type)) TRY(piece_bpe_add_token(b, (uint32_t)id, text, strlen(text), r->path, error));
   }
 done:
   buffer_free(&buffer);
@@ -191,10 +192,16 @@ static status fill_pieces(const reading *r, sentencepiece *s, const gguf_key *sc
   status result = ALIBI_OK;
   text_buffer buffer = {0};
   const char *text;
+  char empty[40];
   size_t bytes = 0;
   for (size_t id = 0; id < r->tokens->count; id++) {
     piece_type type = type_of(r, id);
     TRY(take_text(r, id, &buffer, &text, error));
+    if (!*text) { /* what llama.cpp calls it too */
+      snprintf(empty, sizeof empty, "[EMPTY_%zu]", id);
+      text = empty;
+      type = PIECE_CONTROL;
+    }
     if (type == PIECE_TYPES || type == 0) type = PIECE_CONTROL;
     if (type == PIECE_UNKNOWN && (int64_t)id != s->special[ALIBI_SPECIAL_UNKNOWN] &&
         s->special[ALIBI_SPECIAL_UNKNOWN] >= 0)

@@ -8,6 +8,7 @@
 
 #include "alibi/tokenizer.h"
 #include "base/random.h"
+#include "base/system.h"
 #include "file/gguf.h"
 #include "text/gguf_vocabulary.h"
 
@@ -363,6 +364,48 @@ static void damage_is_named(void **unused)
   expect_refusal(keys, "expected a piece for what is unknown");
 }
 
+/* Whatever the bytes are: refused with a sentence, or a tokenizer that encodes and decodes. */
+static void damaged_files_are_refused_or_used(void **unused)
+{
+  (void)unused;
+  static const char *const names[] = {"bpe_rules", "unigram_bytes"};
+  for (size_t n = 0; n < 3; n++) {
+    char path[1024] = __FILE__;
+    mapped_file file;
+    if (n < 2) {
+      char *slash = strrchr(path, '/');
+      snprintf(slash, sizeof path - (size_t)(slash - path), "/../golden/pieces/%s.model", names[n]);
+      alibi_tokenizer *t = open_tokenizer(path);
+      alibi_tokenizer_free(through_gguf(t));
+      alibi_tokenizer_free(t);
+    } else {
+      const vocabulary_case c = {"gpt2", "llama-bpe", gpt2_tokens, NULL, gpt2_types, gpt2_merges};
+      write_keys(keys_of(&c), "vocabulary.gguf");
+    }
+    assert_int_equal(mapped_file_open(scratch_path("vocabulary.gguf"), &file, &error), ALIBI_OK);
+    unsigned char *copy = malloc(file.size);
+    assert_non_null(copy);
+    for (uint64_t i = 0; i < 300; i++) {
+      alibi_tokenizer *t = NULL;
+      uint32_t *ids;
+      size_t count;
+      memcpy(copy, file.data, file.size);
+      for (uint64_t k = 0; k <= i % 3; k++)
+        copy[random_below(n, i, 2 * k, file.size)] = (unsigned char)random_below(n, i, 2 * k + 1, 256);
+      const char *damaged = scratch_path("damaged.gguf");
+      scratch_write(damaged, copy, file.size);
+      alibi_error_init(&error);
+      status result = alibi_tokenizer_open(damaged, &t, &error);
+      assert_true(result == ALIBI_OK ? t != NULL : result == ALIBI_BAD_INPUT && !t && error.message[0]);
+      if (!t) continue;
+      if (alibi_tokenizer_encode(t, "a [x]b12", 8, &ids, &count, &error) == ALIBI_OK) alibi_tokens_free(ids);
+      alibi_tokenizer_free(t);
+    }
+    free(copy);
+    mapped_file_close(&file);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -374,6 +417,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(sentencepiece_by_hand, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(wordpiece_by_hand, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(damage_is_named, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(damaged_files_are_refused_or_used, setup, scratch_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
