@@ -199,7 +199,7 @@ pickled("calls_a_storage", PROTO + name("torch", "FloatStorage") + b")R.", "expe
 pickled("calls_a_text", PROTO + text("os") + b")R.", "expected a name and a tuple")
 pickled("builds_a_tensor", PROTO + tensor() + b"}b.", "expected a dictionary, found a tensor")
 pickled("builds_with_a_text", PROTO + ORDERED + text("x") + b"b.", "expected a state that is a dictionary")
-pickled("values_many", PROTO + b"(" + b"N" * 5000000 + b"t.", "more values than a dictionary of tensors needs")
+pickled("values_many", PROTO + b"(" + b"N" * 2500000 + b"t.", "more values than a dictionary of tensors needs")
 pickled("memo_absent", PROTO + b"h\5.", "expected a memo, found none")
 pickled("memo_absurd", PROTO + b"}r\xff\xff\xff\xff.", "the number of a memo is larger")
 pickled("mark_absent", PROTO + b"}u.", "expected a mark on the stack, found none")

@@ -47,7 +47,7 @@ static status damaged(const machine *m, const char *what)
   return fail(m->error, ALIBI_BAD_INPUT, "%s: data.pkl: byte %zu: %s", m->path, m->opcode, what);
 }
 
-enum { SHOWN = 96, VALUES_MOST = 4000000 /* 20 a tensor; the largest models have 100,000 tensors */ };
+enum { SHOWN = 96, VALUES_MOST = 2000000 /* 20 a tensor; the largest models have 100,000 tensors */ };
 
 /* The beginning of a text, fit for a sentence. */
 static const char *shown(const unsigned char *text, size_t size, char out[SHOWN])
