@@ -79,8 +79,8 @@ static void norm_between_again(model_pass *p, const walk_shape *s, size_t layer,
                 first ? b->rstd1 : b->rstd2, p->normed);
 }
 
-/* From the gradient of what the feed-forward part took, in p->normed, to those of the residual stream and of its norm.
- * Parallel parts have one input and one output: what attention's part asks for is still in dx. */
+/* From the gradient of what the feed-forward part took, in p->normed, to those of the residual stream and of its
+ * norm. Parallel parts have one input and one output: what attention's part asks for is still in dx. */
 static void norm_between_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
                                   block_parameters *g)
 {
@@ -226,8 +226,7 @@ static status attention_backward(model_pass *p, const walk_shape *s, size_t laye
                      NULL);
   if (of_gates) op_add(context, s->rows * s->width, of_gates, p->normed);
   if (s->one_norm) op_add(context, s->rows * s->width, p->dbeside, p->normed);
-  if (s->post)
-    op_add(context, s->rows * s->width, p->normed, p->dx);
+  if (s->post) op_add(context, s->rows * s->width, p->normed, p->dx);
   else
     op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain, b->mean1,
                      b->rstd1, p->normed, s->width, p->dx, s->width, true, g->attention_norm_gain,
@@ -257,8 +256,7 @@ static void final_norm_backward(model_pass *p, const walk_shape *s, model_parame
     op_norm_backward(context, s->norm, s->rows, 1, s->width, p->residual, s->width, w->final_norm_gain,
                      p->final_mean, p->final_rstd, p->hidden, s->width, p->dx, s->width, false,
                      grads->final_norm_gain, grads->final_norm_shift);
-  else
-    op_copy(context, s->rows * s->width, p->hidden, p->dx);
+  else op_copy(context, s->rows * s->width, p->hidden, p->dx);
 }
 
 static void embed_backward(model_pass *p, const walk_shape *s, model_parameters *grads)

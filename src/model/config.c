@@ -91,14 +91,13 @@ static const field fields[] = {
     {"score_cap", FIELD_REAL, AT(score_cap), 0, 1e6, 0, NULL, NULL,
      "scores are bent to stay below it, before biases; 0: not"},
     {"logit_scale", FIELD_REAL, AT(logit_scale), SMALLEST_SCALE, 1e6, 1, NULL, NULL, "multiplies the logits"},
-    {"logit_cap", FIELD_REAL, AT(logit_cap), 0, 1e6, 0, NULL, NULL,
-     "logits are bent to stay below it; 0: not"},
+    {"logit_cap", FIELD_REAL, AT(logit_cap), 0, 1e6, 0, NULL, NULL, "logits are bent to stay below it; 0: not"},
     {"residual_scale", FIELD_REAL, AT(residual_scale), SMALLEST_SCALE, 1e6, 1, NULL, NULL,
      "multiplies what a part adds to the residual stream"},
 };
 
-/* From norm_place on: written only where they are not at their initial values, so that older versions read what they
- * can run. */
+/* From norm_place on: written only where they are not at their initial values, so that older versions read what
+ * they can run. */
 enum { LATER_FIELDS = 18 };
 
 field_table model_config_fields(void)
@@ -283,9 +282,10 @@ static status check_method(const alibi_model_config *c, const position_method *m
                 method->name);
   bool symmetric = (plan.bias == BIAS_NONE || plan.bias == BIAS_SLOPE) && plan.window == 0;
   if (c->causal || symmetric) return ALIBI_OK;
-  return fail(error, ALIBI_INVALID,
-              "causal: expected true with the position method '%s', which says nothing of later tokens, found false",
-              method->name);
+  return fail(
+      error, ALIBI_INVALID,
+      "causal: expected true with the position method '%s', which says nothing of later tokens, found false",
+      method->name);
 }
 
 /* A gate is a third matrix: 8/3 of the width keeps the count of weights. */
@@ -344,7 +344,8 @@ static void write_fields(json_node *node, field_table all, size_t later, const v
   field_init(all, initial);
   for (size_t i = 0; i < all.count; i++) {
     const field *f = &all.fields[i];
-    if (i + later < all.count || !field_equal(f, values, initial)) node_set_fields(node, (field_table){f, 1}, values);
+    if (i + later < all.count || !field_equal(f, values, initial))
+      node_set_fields(node, (field_table){f, 1}, values);
   }
 }
 

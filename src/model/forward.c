@@ -1,6 +1,6 @@
-/* The forward pass: embedding, blocks, final norm.  A block is attention and a feed-forward part, each added to the
- * residual stream; where their norms stand, whether the two follow each other, and what else varies between families
- * is data in the configuration. */
+/* The forward pass: embedding, blocks, final norm.  A block is attention and a feed-forward part, each added to
+ * the residual stream; where their norms stand, whether the two follow each other, and what else varies between
+ * families is data in the configuration. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -316,8 +316,8 @@ static void widen_rows(model_pass *p, const walk_shape *s, size_t layer, block_a
   add_to_residual(p, s, layer, DROP_ATTENTION, r0, rows, b->x + c0, b->attended + r0 * s->attended,
                   &weights.attention_output, w->output_bias, b->middle + c0);
   norm_between(p, s, layer, b, r0, rows);
-  op_linear_forward(context, &p->work, rows, p->normed + c0, s->width, &weights.input, w->input_bias,
-                    NULL, b->inner + r0 * s->inner, s->inner);
+  op_linear_forward(context, &p->work, rows, p->normed + c0, s->width, &weights.input, w->input_bias, NULL,
+                    b->inner + r0 * s->inner, s->inner);
 }
 
 /* out = the norm that ends a block with norms after its parts. */
@@ -476,10 +476,10 @@ static void finish(model_pass *p, const walk_shape *s)
   for (size_t i = 0; i < p->segment_count; i++) {
     size_t r0 = p->attention[i].row, rows = p->attention[i].rows, c0 = r0 * s->width;
     if (w->final_norm_gain)
-      op_norm_forward(p->model->context, s->norm, rows, 1, s->width, p->residual + c0, s->width, w->final_norm_gain,
-                      w->final_norm_shift, p->hidden + c0, s->width, p->final_mean + r0, p->final_rstd + r0);
-    else
-      op_copy(p->model->context, rows * s->width, p->residual + c0, p->hidden + c0);
+      op_norm_forward(p->model->context, s->norm, rows, 1, s->width, p->residual + c0, s->width,
+                      w->final_norm_gain, w->final_norm_shift, p->hidden + c0, s->width, p->final_mean + r0,
+                      p->final_rstd + r0);
+    else op_copy(p->model->context, rows * s->width, p->residual + c0, p->hidden + c0);
   }
 }
 

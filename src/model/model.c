@@ -95,8 +95,8 @@ static status copy_parts(const matrix_part *parts, size_t count, matrix_part **c
   for (size_t i = 0; i < count; i++)
     if (parts[i].row_scales) scales = size_add(scales, parts[i].rows);
   char *memory;
-  status result = memory_new(&memory, size_add(bytes, size_mul(scales, sizeof(float))), 1, "the parts of a weight",
-                             error);
+  status result =
+      memory_new(&memory, size_add(bytes, size_mul(scales, sizeof(float))), 1, "the parts of a weight", error);
   if (result != ALIBI_OK) return result;
   float *scale = (float *)(memory + bytes);
   *copy = (matrix_part *)memory;
@@ -130,8 +130,8 @@ static status check_part(const parameter *p, size_t index, const matrix_part *pa
                 p->name, index, part->group, part->rows);
   if (part->turned && (!plain || part->group > 0))
     return fail(error, ALIBI_INVALID,
-                "weight '%s', part %zu: expected a turned matrix of single numbers without groups, found %s", p->name,
-                index, weight_type_name(part->type));
+                "weight '%s', part %zu: expected a turned matrix of single numbers without groups, found %s",
+                p->name, index, weight_type_name(part->type));
   return ALIBI_OK;
 }
 
@@ -219,9 +219,10 @@ status model_check_trainable(const alibi_model *model, alibi_error *error)
 status model_check_causal(const alibi_model *model, const char *what, alibi_error *error)
 {
   if (model->config.causal) return ALIBI_OK;
-  return fail(error, ALIBI_INVALID,
-              "%s: expected a model whose tokens see only those before them (causal), found one that sees both sides",
-              what);
+  return fail(
+      error, ALIBI_INVALID,
+      "%s: expected a model whose tokens see only those before them (causal), found one that sees both sides",
+      what);
 }
 
 /* ---- weights as operands ---- */
@@ -269,7 +270,8 @@ matrix model_embedding_weight(const alibi_model *model)
   return matrix_f32(model->parameters.embedding, (size_t)c->vocabulary, (size_t)c->width);
 }
 
-void model_head(const alibi_model *model, const op_workspace *work, size_t rows, const float *hidden, float *logits)
+void model_head(const alibi_model *model, const op_workspace *work, size_t rows, const float *hidden,
+                float *logits)
 {
   const alibi_model_config *c = &model->config;
   matrix head = model_output_weight(model);
@@ -349,8 +351,8 @@ static void limit_scores(const model_pass *pass, block_cache *cache)
   double scale = (double)d * (double)model_config_score_scale(c) * (1 + 1e-5);
   for (size_t l = 0; c->qk_norm && c->qk_norm_kind == ALIBI_QK_NORM_HEAD && l < cache->lists; l++) {
     const block_parameters *b = &pass->model->parameters.blocks[l / kv_heads];
-    cache->score_limit[l] = scale * largest(b->query_norm_gain, d) * largest(b->key_norm_gain, d) *
-                            largest_scale(pass, l / kv_heads);
+    cache->score_limit[l] =
+        scale * largest(b->query_norm_gain, d) * largest(b->key_norm_gain, d) * largest_scale(pass, l / kv_heads);
   }
 }
 
@@ -369,8 +371,7 @@ status model_cache_new(const model_pass *pass, size_t capacity, size_t kept, blo
     return ALIBI_OK;
   }
   TRY(block_cache_new(model->context->kernel, lists, (size_t)c->head_size, gates, capacity, cache, error));
-  if (model->method->decays && model->context->tolerance > 0)
-    TRY(block_cache_prepare_proof(*cache, share, error));
+  if (model->method->decays && model->context->tolerance > 0) TRY(block_cache_prepare_proof(*cache, share, error));
   return ALIBI_OK;
 done:
   block_cache_free(*cache);

@@ -20,8 +20,8 @@ size_t parameter_elements(const parameter *p)
 enum { NOT_PLACEABLE = -1 };
 
 /* slot: where a weight may lie elsewhere, else NOT_PLACEABLE. */
-static status add_at(parameter_list *list, ptrdiff_t slot, const char *prefix, const char *name, size_t rows, size_t columns,
-                  parameter_initial initial, bool decay, alibi_error *error)
+static status add_at(parameter_list *list, ptrdiff_t slot, const char *prefix, const char *name, size_t rows,
+                     size_t columns, parameter_initial initial, bool decay, alibi_error *error)
 {
   status result = memory_grow(&list->items, &list->capacity, list->count + 1, sizeof *list->items,
                               "the list of parameters", error);
@@ -73,7 +73,8 @@ done:
   return result;
 }
 
-static status add_qk_norm(parameter_list *list, const alibi_model_config *c, const char *prefix, alibi_error *error)
+static status add_qk_norm(parameter_list *list, const alibi_model_config *c, const char *prefix,
+                          alibi_error *error)
 {
   size_t d = (size_t)c->head_size;
   status result = ALIBI_OK;
@@ -147,8 +148,8 @@ static status list_new(const alibi_model_config *config, bool placed, parameter_
   list->blocks_to = list->floats;
   if (config->final_norm) TRY(add_norm(list, config, "", "final_norm", width, error));
   if (!config->tied)
-    TRY(add_at(list, (ptrdiff_t)(beside + WEIGHT_HEAD), "", "output.weight", vocabulary, width, INITIAL_NORMAL, true,
-               error));
+    TRY(add_at(list, (ptrdiff_t)(beside + WEIGHT_HEAD), "", "output.weight", vocabulary, width, INITIAL_NORMAL,
+               true, error));
 done:
   if (result != ALIBI_OK) parameter_list_free(list);
   return result;

@@ -116,9 +116,8 @@ static attention_size attention_size_of(const model_pass *p, bool backward)
   bool distance = plan->bias == BIAS_DISTANCE, learned = p->model->method->backward != NULL;
   return (attention_size){.segments = p->shape.segments,
                           .queries = p->shape.rows,
-                          .keys =
-                              is_shared(&p->shape) ? size_mul(p->shape.segments, p->shape.length)
-                                                   : size_add(p->shape.rows, p->shape.carried),
+                          .keys = is_shared(&p->shape) ? size_mul(p->shape.segments, p->shape.length)
+                                                       : size_add(p->shape.rows, p->shape.carried),
                           .heads = (size_t)c->heads,
                           .kv_heads = (size_t)c->kv_heads,
                           .head_size = (size_t)c->head_size,
@@ -136,8 +135,7 @@ static attention_size attention_size_of(const model_pass *p, bool backward)
 static size_t attention_bytes(const model_pass *p)
 {
   attention_size forward = attention_size_of(p, false), backward = attention_size_of(p, true);
-  if (is_shared(&p->shape))
-    return shared_attention_bytes(p->model->context, p->shape.keep ? &backward : &forward);
+  if (is_shared(&p->shape)) return shared_attention_bytes(p->model->context, p->shape.keep ? &backward : &forward);
   size_t bytes = op_attention_bytes(p->model->context, &forward);
   return p->shape.keep ? larger(bytes, op_attention_bytes(p->model->context, &backward)) : bytes;
 }
@@ -207,8 +205,8 @@ static void layout_backward(model_pass *p, arena *a)
     p->position_grad.slopes = arena_take(a, size_mul(plan->sets, heads), sizeof *p->position_grad.slopes);
 }
 
-/* Memory of the activation's results in a block, of the gradients in backward of its attention, and of logits, when
- * all blocks are done with: one after the other. */
+/* Memory of the activation's results in a block, of the gradients in backward of its attention, and of logits,
+ * when all blocks are done with: one after the other. */
 static size_t wide_floats(const model_pass *p)
 {
   const alibi_model_config *c = &p->model->config;
@@ -242,7 +240,8 @@ static void layout(model_pass *p, arena *a)
   p->normed = arena_floats(a, size_mul(rows, width));
   p->wide = p->logits = arena_floats(a, wide_floats(p));
   if (c->embedding_norm) {
-    p->embedded = p->shape.keep ? arena_floats(a, size_mul(rows, width)) : p->hidden; /* not needed before the end */
+    p->embedded =
+        p->shape.keep ? arena_floats(a, size_mul(rows, width)) : p->hidden; /* not needed before the end */
     p->embedded_mean = arena_floats(a, rows);
     p->embedded_rstd = arena_floats(a, rows);
   }

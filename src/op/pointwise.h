@@ -1,11 +1,11 @@
-/* op/pointwise.h - what a block may do to numbers between its larger operations: clip, scale, bend below a cap, add
- * a vector to every row; forward beside backward.  Shapes and strides as in op.h. */
+/* op/pointwise.h - what a block may do to numbers between its larger operations: clip, scale, bend below a cap,
+ * add a vector to every row; forward beside backward.  Shapes and strides as in op.h. */
 #ifndef OP_POINTWISE_H
 #define OP_POINTWISE_H
 
 #include "base/context.h"
 
-void op_scale(alibi_context *context, size_t n, float scale, float *y);                        /* y *= scale */
+void op_scale(alibi_context *context, size_t n, float scale, float *y);                      /* y *= scale */
 void op_add_scaled(alibi_context *context, size_t n, float scale, const float *x, float *y); /* y += scale x */
 
 /* y [R, C], rows y_stride apart, cut to -limit .. limit. */

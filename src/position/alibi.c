@@ -1,10 +1,10 @@
 /* ALiBi: a bias of -m_h (i - j) on the scores, one slope per head, the same in every layer, and nothing else.
- * Press, Smith, Lewis, "Train short, test long", ICLR 2022.  The bias is not multiplied by 1/sqrt(d), but for models
- * that do so (slope_scale).  Slopes follow a rule, or are the caller's own.
+ * Press, Smith, Lewis, "Train short, test long", ICLR 2022.  The bias is not multiplied by 1/sqrt(d), but for
+ * models that do so (slope_scale).  Slopes follow a rule, or are the caller's own.
  *
- * Some models were trained with biases in bfloat16, of 8 significant bits: m_h j for a key at j, which after softmax
- * is the same but for its rounding (`rounding`).  Here the query's own is taken away, b(j) - b(i), so that far
- * positions lose nothing more.  Such a bias is a function of every score, and nothing is skipped. */
+ * Some models were trained with biases in bfloat16, of 8 significant bits: m_h j for a key at j, which after
+ * softmax is the same but for its rounding (`rounding`).  Here the query's own is taken away, b(j) - b(i), so that
+ * far positions lose nothing more.  Such a bias is a function of every score, and nothing is skipped. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>

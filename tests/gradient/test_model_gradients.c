@@ -261,6 +261,7 @@ static void differences_of_every_block(void **unused)
   for (size_t i = 0; i < TINY_VARIANTS; i++) check_against_differences(tiny_variants[i], false, 0);
   check_against_differences("position=t5 kv_heads=2 qk_norm=true bias=true", false, 0);
   check_against_differences("position=rope rope_fraction=0.5 kv_heads=2 qk_norm=true", false, 0);
+  check_against_differences("alibi_rounding=falcon alibi_slope_scale=0.5", false, 0);
 }
 
 static void differences_of_what_a_loss_may_be(void **unused)

@@ -47,9 +47,13 @@ static const draw_field draw_fields[] = {
 };
 enum { DRAW_FIELDS = sizeof draw_fields / sizeof draw_fields[0] };
 
-static const char *const draw_positions[] = {
-    "position=alibi", "position=rope", "position=none", "position=learned", "position=alibi alibi_slope_scale=0.25",
-    "position=alibi alibi_rounding=bfloat16-keys", "position=alibi alibi_rounding=falcon alibi_slope_scale=0.5"};
+static const char *const draw_positions[] = {"position=alibi",
+                                             "position=rope",
+                                             "position=none",
+                                             "position=learned",
+                                             "position=alibi alibi_slope_scale=0.25",
+                                             "position=alibi alibi_rounding=bfloat16-keys",
+                                             "position=alibi alibi_rounding=falcon alibi_slope_scale=0.5"};
 enum { DRAW_POSITIONS = sizeof draw_positions / sizeof draw_positions[0] };
 
 /* Configuration `index`, as settings for tiny_config: even ones have few fields changed, odd ones about half. */

@@ -1,6 +1,6 @@
-/* plain_block.h - a decoder or encoder with every field of its configuration, in plain double precision, a number at
- * a time: what the passes of the library are held against.  Shares nothing with them but the list of parameters and
- * the formulas of position methods.  Include after cmocka.h. */
+/* plain_block.h - a decoder or encoder with every field of its configuration, in plain double precision, a number
+ * at a time: what the passes of the library are held against.  Shares nothing with them but the list of parameters
+ * and the formulas of position methods.  Include after cmocka.h. */
 #ifndef UNIT_PLAIN_BLOCK_H
 #define UNIT_PLAIN_BLOCK_H
 
@@ -123,7 +123,8 @@ static double plain_score(const plain *p, size_t layer, size_t h, size_t i, size
   for (size_t c = 0; c < p->d; c++) sum += q[c] * k[c];
   sum *= scale > 0 ? scale : 1 / sqrt((double)p->d);
   if (cap > 0) sum = cap * tanh(sum / cap);
-  if (method->bias) sum += i > j ? method->bias(&p->request, layer, h, i, j) : method->bias(&p->request, layer, h, j, i);
+  if (method->bias)
+    sum += i > j ? method->bias(&p->request, layer, h, i, j) : method->bias(&p->request, layer, h, j, i);
   return sum;
 }
 
@@ -174,14 +175,16 @@ static void plain_feed_forward(const plain *p, size_t layer, const double *x, do
 {
   size_t forward = (size_t)p->c->feed_forward, parts = plain_is_gated(p->c->activation) ? 2 : 1;
   double *inner = plain_new(p->tokens * forward * parts), *through = plain_new(p->tokens * forward);
-  plain_linear(p->tokens, p->width, forward * parts, x, plain_value(p, "blocks.%zu.feed_forward.input.weight", layer),
+  plain_linear(p->tokens, p->width, forward * parts, x,
+               plain_value(p, "blocks.%zu.feed_forward.input.weight", layer),
                plain_value(p, "blocks.%zu.feed_forward.input.bias", layer), inner);
   for (size_t t = 0; t < p->tokens; t++)
     for (size_t f = 0; f < forward; f++) {
       const double *row = inner + t * forward * parts;
       through[t * forward + f] = plain_act(p->c->activation, row[f]) * (parts > 1 ? row[forward + f] : 1);
     }
-  plain_linear(p->tokens, forward, p->width, through, plain_value(p, "blocks.%zu.feed_forward.output.weight", layer),
+  plain_linear(p->tokens, forward, p->width, through,
+               plain_value(p, "blocks.%zu.feed_forward.output.weight", layer),
                plain_value(p, "blocks.%zu.feed_forward.output.bias", layer), out);
   free(inner);
   free(through);
@@ -234,24 +237,23 @@ static void plain_embed(const plain *p, const uint32_t *ids, double *x)
 static void plain_forward(const alibi_model *model, const uint32_t *ids, size_t count, double *logits)
 {
   const alibi_model_config *c = &model->config;
-  plain p = {.model = model,
-             .c = c,
-             .request = {.shape = model_config_position_shape(c),
-                         .options = c->position_options.bytes,
-                         .length = count},
-             .tokens = count,
-             .width = (size_t)c->width,
-             .heads = (size_t)c->heads,
-             .kv_heads = (size_t)c->kv_heads,
-             .d = (size_t)c->head_size};
+  plain p = {
+      .model = model,
+      .c = c,
+      .request = {.shape = model_config_position_shape(c), .options = c->position_options.bytes, .length = count},
+      .tokens = count,
+      .width = (size_t)c->width,
+      .heads = (size_t)c->heads,
+      .kv_heads = (size_t)c->kv_heads,
+      .d = (size_t)c->head_size};
   for (size_t i = 0; i < POSITION_MAX_PARAMETERS; i++) p.request.parameters[i] = model->parameters.position[i];
   size_t vocabulary = (size_t)c->vocabulary;
   double *x = plain_new(count * p.width);
   plain_embed(&p, ids, x);
   for (size_t layer = 0; layer < (size_t)c->layers; layer++) plain_block(&p, layer, x);
   if (c->final_norm) plain_norm(&p, "final_norm", x, x);
-  plain_linear(count, p.width, vocabulary, x, plain_value(&p, c->tied ? "embedding.weight" : "output.weight"), NULL,
-               logits);
+  plain_linear(count, p.width, vocabulary, x, plain_value(&p, c->tied ? "embedding.weight" : "output.weight"),
+               NULL, logits);
   for (size_t i = 0; i < count * vocabulary; i++) {
     logits[i] *= c->logit_scale;
     if (c->logit_cap > 0) logits[i] = c->logit_cap * tanh(logits[i] / c->logit_cap);

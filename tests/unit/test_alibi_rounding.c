@@ -52,9 +52,8 @@ static alibi_model_config config_of(const char *settings)
 
 static position_tables plan_of(const alibi_model_config *config, size_t length)
 {
-  position_request request = {.shape = model_config_position_shape(config),
-                              .options = config->position_options.bytes,
-                              .length = length};
+  position_request request = {
+      .shape = model_config_position_shape(config), .options = config->position_options.bytes, .length = length};
   position_tables tables;
   if (position_prepare(model_config_method(config), &request, &tables, &error) != ALIBI_OK)
     fail_msg("%s", error.message);
@@ -76,7 +75,7 @@ static void figures_of_others(void **unused)
   for (int falcon = 0; falcon < 2; falcon++)
     for (int scaled = 0; scaled < 2; scaled++) {
       alibi_model_config config =
-          config_of(falcon ? scaled ? "alibi_rounding=falcon alibi_slope_scale=0.125" : "alibi_rounding=falcon"
+          config_of(falcon   ? scaled ? "alibi_rounding=falcon alibi_slope_scale=0.125" : "alibi_rounding=falcon"
                     : scaled ? "alibi_rounding=bfloat16-keys alibi_slope_scale=0.125"
                              : "alibi_rounding=bfloat16-keys");
       position_tables tables = plan_of(&config, FAR);
@@ -96,11 +95,12 @@ static void figures_of_others(void **unused)
 static void tables_are_the_formula(void **unused)
 {
   (void)unused;
-  static const char *const settings[] = {"alibi_rounding=falcon alibi_slope_scale=0.3",
-                                         "alibi_rounding=bfloat16-keys alibi_max_bias=16 extension=linear:factor=4",
-                                         "alibi_rounding=exact alibi_slope_scale=0.3",
-                                         "alibi_slopes=1,2,3,4,5,6,7,8,9,10,11,0.3 alibi_slope_scale=0.1 "
-                                         "alibi_rounding=falcon"};
+  static const char *const settings[] = {
+      "alibi_rounding=falcon alibi_slope_scale=0.3",
+      "alibi_rounding=bfloat16-keys alibi_max_bias=16 extension=linear:factor=4",
+      "alibi_rounding=exact alibi_slope_scale=0.3",
+      "alibi_slopes=1,2,3,4,5,6,7,8,9,10,11,0.3 alibi_slope_scale=0.1 "
+      "alibi_rounding=falcon"};
   for (size_t s = 0; s < 4; s++) {
     alibi_model_config config = config_of(settings[s]);
     extension_choice extension = model_config_extension(&config);
@@ -195,10 +195,8 @@ static void files_of_the_usual_method(void **unused)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(figures_of_others),
-      cmocka_unit_test(tables_are_the_formula),
-      cmocka_unit_test(what_stands_beside_slopes),
-      cmocka_unit_test(decoding_gives_the_bits_of_one_pass),
+      cmocka_unit_test(figures_of_others),         cmocka_unit_test(tables_are_the_formula),
+      cmocka_unit_test(what_stands_beside_slopes), cmocka_unit_test(decoding_gives_the_bits_of_one_pass),
       cmocka_unit_test(files_of_the_usual_method),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

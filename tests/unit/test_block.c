@@ -29,13 +29,14 @@ typedef struct outcome {
   float logits[ROWS * VOCABULARY];
 } outcome;
 
-static void run(alibi_model *model, const uint32_t *tokens, const pass_segment *segments, size_t count, size_t rows,
-                const char *settings, float *logits)
+static void run(alibi_model *model, const uint32_t *tokens, const pass_segment *segments, size_t count,
+                size_t rows, const char *settings, float *logits)
 {
   pass_shape shape = {.rows = rows, .segments = count, .length = FIRST, .head_rows = 3};
   model_pass *pass;
   if (model_pass_new(model, &shape, &pass, &error) != ALIBI_OK) fail_msg("%s: %s", settings, error.message);
-  if (model_forward(pass, tokens, segments, count, &error) != ALIBI_OK) fail_msg("%s: %s", settings, error.message);
+  if (model_forward(pass, tokens, segments, count, &error) != ALIBI_OK)
+    fail_msg("%s: %s", settings, error.message);
   for (size_t r = 0; r < rows; r++) model_logits(pass, r, logits + r * VOCABULARY);
   model_pass_free(pass);
 }
@@ -112,7 +113,8 @@ static void every_field_matters(void **unused)
       snprintf(settings, sizeof settings, "%s %s=%s", base, draw_fields[i].name, draw_fields[i].values[v]);
       alibi_model_config config = tiny_config(settings);
       if (alibi_model_config_check(&config, NULL) != ALIBI_OK) continue;
-      if (strcmp(draw_fields[i].values[v], "yes") == 0 || strcmp(settings + strlen(base) + 1, "qk_norm=true") == 0 ||
+      if (strcmp(draw_fields[i].values[v], "yes") == 0 ||
+          strcmp(settings + strlen(base) + 1, "qk_norm=true") == 0 ||
           strstr(settings + strlen(base), " bias=true") || strstr(settings + strlen(base), "norm_bias=true") ||
           strstr(settings + strlen(base), "kv_heads=2"))
         continue; /* as it is */
@@ -129,8 +131,9 @@ static void every_field_matters(void **unused)
 static void expect_bits(const char *settings, const char *what, const float *a, const float *b, size_t count)
 {
   size_t at = tiny_floats_differ(a, b, count);
-  if (at) fail_msg("%s: %s: other bits at row %zu: %.9g and %.9g", settings, what, (at - 1) / VOCABULARY,
-                   (double)a[at - 1], (double)b[at - 1]);
+  if (at)
+    fail_msg("%s: %s: other bits at row %zu: %.9g and %.9g", settings, what, (at - 1) / VOCABULARY,
+             (double)a[at - 1], (double)b[at - 1]);
 }
 
 static void threads_packing_and_company_leave_no_trace(void **unused)
@@ -176,7 +179,8 @@ static void a_kept_pass_gives_the_same(void **unused)
     alibi_context *context = tiny_context(NULL, 2);
     alibi_model *model = tiny_model(context, settings);
     const pass_segment segments[] = {{.count = FIRST}, {.count = SECOND}};
-    pass_shape shape = {.rows = ROWS, .segments = 2, .length = FIRST, .head_rows = 5, .keep = true, .recompute = n % 2};
+    pass_shape shape = {
+        .rows = ROWS, .segments = 2, .length = FIRST, .head_rows = 5, .keep = true, .recompute = n % 2};
     model_pass *pass;
     assert_int_equal(model_pass_new(model, &shape, &pass, &error), ALIBI_OK);
     assert_int_equal(model_forward(pass, tokens, segments, 2, &error), ALIBI_OK);
@@ -208,7 +212,8 @@ static void decoding_gives_the_bits_of_one_pass(void **unused)
     run(model, tokens, &whole, 1, FIRST, settings, logits);
     alibi_session_options_init(&options);
     options.capacity = FIRST;
-    if (alibi_session_new(model, &options, &session, &error) != ALIBI_OK) fail_msg("%s: %s", settings, error.message);
+    if (alibi_session_new(model, &options, &session, &error) != ALIBI_OK)
+      fail_msg("%s: %s", settings, error.message);
     assert_int_equal(alibi_session_feed(session, tokens, 5, &error), ALIBI_OK);
     assert_int_equal(alibi_session_feed(session, tokens + 5, 6, &error), ALIBI_OK);
     expect_bits(settings, "prefill", logits + 10 * VOCABULARY, alibi_session_logits(session), VOCABULARY);
@@ -354,7 +359,8 @@ static void both_sides_of_a_long_text(void **unused)
 {
   (void)unused;
   enum { LONG = 900 };
-  const char *settings = "causal=false train_length=900 layers=1 alibi_max_bias=1 norm_place=post embedding_norm=true";
+  const char *settings =
+      "causal=false train_length=900 layers=1 alibi_max_bias=1 norm_place=post embedding_norm=true";
   static uint32_t tokens[LONG];
   double *expected = malloc(LONG * VOCABULARY * sizeof *expected);
   float *logits = malloc(LONG * VOCABULARY * sizeof *logits);

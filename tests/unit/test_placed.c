@@ -1,6 +1,6 @@
-/* Models whose weights lie elsewhere: in any type and arrangement, at any address, they give the bits of a model in
- * memory that holds the same numbers; what is saved of one opens as that; what cannot be placed, or done with it, is
- * one sentence. */
+/* Models whose weights lie elsewhere: in any type and arrangement, at any address, they give the bits of a model
+ * in memory that holds the same numbers; what is saved of one opens as that; what cannot be placed, or done with
+ * it, is one sentence. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,7 +105,8 @@ static void place_one(alibi_model *in, alibi_model *out, files *f, size_t index,
   if (how == IN_PARTS) {
     size_t first = p->rows / 3, second = 1;
     parts[0].rows = first;
-    parts[1] = (matrix_part){.type = type, .rows = second, .data = data + first * row_bytes, .row_bytes = row_bytes};
+    parts[1] =
+        (matrix_part){.type = type, .rows = second, .data = data + first * row_bytes, .row_bytes = row_bytes};
     parts[2] = (matrix_part){.type = type,
                              .rows = p->rows - first - second,
                              .data = data + (first + second) * row_bytes,
@@ -178,8 +179,9 @@ static void expect_same(alibi_model *a, alibi_model *b, const char *what)
   run(a, what, expected);
   run(b, what, found);
   size_t at = tiny_floats_differ(expected, found, LENGTH * VOCABULARY);
-  if (at) fail_msg("%s: logit %zu: expected %.9g, found %.9g", what, at - 1, (double)expected[at - 1],
-                   (double)found[at - 1]);
+  if (at)
+    fail_msg("%s: logit %zu: expected %.9g, found %.9g", what, at - 1, (double)expected[at - 1],
+             (double)found[at - 1]);
 }
 
 /* The same token by token, where a step packs what it needs of every weight. */
