@@ -139,7 +139,7 @@ static void plain_attend(const plain *p, size_t layer, const double *qkv, double
       double most = -INFINITY, sum = 0, *to = out + (i * p->heads + h) * d;
       for (size_t j = 0; j < seen; j++) {
         weights[j] = plain_score(p, layer, h, i, j, qkv + i * row + h * d, qkv + j * row + (p->heads + group) * d);
-        most = fmax(most, weights[j]);
+        most = weights[j] > most ? weights[j] : most;
       }
       for (size_t j = 0; j < seen; j++) sum += weights[j] = exp(weights[j] - most);
       for (size_t c = 0; c < d; c++) to[c] = 0;
@@ -158,7 +158,7 @@ static void plain_attention(const plain *p, size_t layer, const double *x, doubl
   plain_linear(p->tokens, p->width, columns, x, plain_value(p, "blocks.%zu.attention.qkv.weight", layer),
                plain_value(p, "blocks.%zu.attention.qkv.bias", layer), qkv);
   for (size_t i = 0; i < p->tokens * columns && p->c->clip_qkv > 0; i++)
-    qkv[i] = fmin(fmax(qkv[i], -p->c->clip_qkv), p->c->clip_qkv);
+    if (fabs(qkv[i]) > p->c->clip_qkv) qkv[i] = copysign(p->c->clip_qkv, qkv[i]);
   for (size_t t = 0; t < p->tokens; t++) {
     plain_head_row(p, layer, t, false, qkv + t * columns);
     plain_head_row(p, layer, t, true, qkv + t * columns + p->heads * p->d);

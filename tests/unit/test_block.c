@@ -57,7 +57,10 @@ static void run_both(const char *isa, int threads, const char *settings, bool pa
 static double spread_of(const double *x, size_t count)
 {
   double least = INFINITY, most = -INFINITY;
-  for (size_t i = 0; i < count; i++) least = fmin(least, x[i]), most = fmax(most, x[i]);
+  for (size_t i = 0; i < count; i++) {
+    least = x[i] < least ? x[i] : least;
+    most = x[i] > most ? x[i] : most;
+  }
   return most - least;
 }
 
