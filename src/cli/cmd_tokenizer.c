@@ -197,16 +197,18 @@ static status decode(const alibi_tokenizer *t, const input *in, alibi_error *err
 {
   status result = ALIBI_OK;
   id_list list = {0};
-  size_t first = 0;
+  size_t first = 0, size;
+  char *text = NULL;
+  alibi_decode_options decode_options;
+  alibi_decode_options_init(&decode_options);
   while (first < in->size && is_blank(in->data[first])) first++;
   if (first < in->size && in->data[first] == '[') TRY(read_array(t, in, &list, error));
   else TRY(read_list(t, in, &list, error));
-  for (size_t i = 0; i < list.count; i++) {
-    size_t size;
-    const unsigned char *bytes = alibi_tokenizer_bytes(t, list.ids[i], &size);
-    fwrite(bytes, 1, size, stdout);
-  }
+  decode_options.valid_utf8 = 0; /* bytes as they were */
+  TRY(alibi_tokenizer_decode(t, &decode_options, list.ids, list.count, &text, &size, error));
+  fwrite(text, 1, size, stdout);
 done:
+  alibi_text_free(text);
   free(list.ids);
   return result;
 }
