@@ -17,6 +17,9 @@ typedef enum alibi_format {
   ALIBI_FORMAT_GGUF         /* one file with its configuration and tokenizer */
 } alibi_format;
 
+/* Told now and then, on the calling thread: bytes of the new model's tensors that are written, and of all. */
+typedef void alibi_convert_progress(void *user, int64_t done, int64_t total);
+
 typedef struct alibi_convert_options {
   size_t size;  /* sizeof(alibi_convert_options), set by alibi_convert_options_init */
   int format;   /* alibi_format */
@@ -24,12 +27,15 @@ typedef struct alibi_convert_options {
                           Rows that are no whole number of a type's blocks become Q8_0, or F16 */
   int64_t shard_bytes; /* safetensors: of data in a file at most; one tensor may be larger */
   const char *const *ignore_config; /* as in alibi_open_options */
+  alibi_convert_progress *progress; /* or NULL */
+  void *user;
 } alibi_convert_options;
 
 ALIBI_API void alibi_convert_options_init(alibi_convert_options *options);
 
-/* path: whatever alibi_model_open takes.  out: a directory, or for GGUF a file; neither may exist.  ALIBI_INVALID where a format
- * has no words for this model. */
+/* path: whatever alibi_model_open takes.  out: a directory, or for GGUF a file; neither may exist.  ALIBI_INVALID where a
+ * format has no words for this model, or a type no place for one of its numbers.  Nothing is held but a row: a model may be
+ * larger than memory.  Whatever fails, a cancel of the context too, leaves nothing behind. */
 ALIBI_API alibi_status alibi_model_convert(alibi_context *context, const char *path, const char *out,
                                            const alibi_convert_options *options, alibi_error *error);
 

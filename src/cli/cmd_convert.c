@@ -1,10 +1,14 @@
 /* alibi convert: a model from one format or type of numbers to another. */
+#include <stdio.h>
 #include <string.h>
 
 #include "alibi/convert.h"
 #include "base/memory.h"
+#include "base/system.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "cli/run.h"
+#include "cli/terminal.h"
 
 typedef struct convert_options {
   int format;
@@ -21,6 +25,9 @@ static const field convert_fields[] = {
      .maximum = 9007199254740992.0, .initial = 5e9, .help = "safetensors: of data in a file at most"},
 };
 
+/* Settings of the library that are options here, for sentences about them. */
+static const field typed[] = {{.name = "type"}, {.name = "ignore_config"}, {.name = "shard_bytes"}};
+
 static convert_options options;
 static const char *out, *type;
 static text_values ignored;
@@ -30,29 +37,67 @@ static void convert_add_options(command_line *line)
   out = type = NULL;
   ignored = (text_values){0};
   command_add_text(line, "out", "PATH", &out, "the new directory or, of a GGUF, file");
-  command_add_text(line, "type", "TYPE", &type, "of matrices: F32, F16, BF16; of GGUF also Q8_0, Q4_0, Q4_K; not given: as they are stored");
+  command_add_text(line, "type", "TYPE", &type,
+                   "of matrices: F32, F16, BF16; of GGUF also Q8_0, Q4_0, Q4_K; not given: as they are stored");
   command_add_texts(line, "ignore-config", "KEY", &ignored, false,
-                    "a key of a public model's config.json that counts as absent, though it may change numbers; again for more");
+                    "a key of a public model's config.json that counts as absent, though it may change numbers; again for "
+                    "more");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(convert_fields), &options, "");
+}
+
+typedef struct conversion_progress {
+  int item; /* -1: not begun */
+  double began;
+  int64_t total;
+} conversion_progress;
+
+/* Beginning takes what checking takes; from then on bytes are counted. */
+static void tell(void *user, int64_t done, int64_t total)
+{
+  conversion_progress *p = user;
+  if (p->item < 0) {
+    p->began = system_seconds();
+    p->item = progress_begin("convert", (double)total, "B");
+    p->total = total;
+  }
+  progress_update(p->item, (double)done, NULL);
+}
+
+static void tell_end(const conversion_progress *p)
+{
+  double seconds = system_seconds() - p->began;
+  char time[32], line[160];
+  if (p->item < 0) return;
+  progress_format_time(seconds, time, sizeof time);
+  snprintf(line, sizeof line, "%.4g MB of tensors in %s (%.0f MB/s)", (double)p->total * 1e-6, time,
+           (double)p->total * 1e-6 / (seconds + 1e-9));
+  /* Where nobody watches, a line only of what took long. */
+  progress_end(p->item, terminal_is(stderr) || seconds >= 10 ? line : NULL);
 }
 
 static status convert_run(command_line *line, alibi_error *error)
 {
   alibi_context *context = NULL;
   alibi_convert_options convert;
+  conversion_progress progress = {.item = -1};
   const char **keys = NULL;
   status result;
-  if (line->operand_count != 1) RAISE(error, ALIBI_INVALID, "convert: expected one model, found %zu", line->operand_count);
+  if (line->operand_count != 1)
+    RAISE(error, ALIBI_INVALID, "convert: expected one model, found %zu", line->operand_count);
   if (!out) RAISE(error, ALIBI_INVALID, "--out: expected where to write, found nothing");
   TRY(cli_context(&context, error));
   alibi_convert_options_init(&convert);
   convert.format = options.format;
   convert.type = type;
   convert.shard_bytes = options.shard_bytes;
+  convert.progress = tell;
+  convert.user = &progress;
   TRY(memory_new(&keys, ignored.count + 1, sizeof *keys, "the keys of --ignore-config", error));
   for (size_t i = 0; i < ignored.count; i++) keys[i] = ignored.items[i];
   if (ignored.count > 0) convert.ignore_config = keys;
-  TRY(alibi_model_convert(context, line->operands[0], out, &convert, error));
+  result = alibi_model_convert(context, line->operands[0], out, &convert, error);
+  if (result == ALIBI_OK) tell_end(&progress);
+  else field_say_option((field_table)FIELD_TABLE(typed), "", error);
 done:
   memory_free(keys);
   cli_context_free(context);
@@ -64,8 +109,8 @@ const command command_convert = {
     .summary = "Write a model in another format or type of numbers.",
     .operands = "MODEL",
     .details = "What keeps its type is copied to the bit: a model in its stored types computes the same bits in every\n"
-               "format.  GGUF files carry their configuration and tokenizer; one that is written is opened again, and\n"
-               "removed where it does not say the same.",
+               "format.  GGUF files carry their configuration and tokenizer; what they have no words for is refused before\n"
+               "anything is written.  What is at PATH already is never touched.",
     .options = convert_add_options,
     .run = convert_run,
 };

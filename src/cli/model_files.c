@@ -24,6 +24,9 @@ static const field model_files_fields[] = {
      .help = "exact: formulas as they are meant; reference: a bias rounded as the code of the model's family rounds it"},
 };
 
+/* A setting of the library that is an option here, for a sentence about it. */
+static const field typed[] = {{.name = "ignore_config"}};
+
 static model_files_options options;
 static text_values ignored;
 
@@ -46,7 +49,8 @@ status model_files_open(alibi_context *context, const char *path, alibi_model **
   TRY(memory_new(&keys, ignored.count + 1, sizeof *keys, "the keys of --ignore-config", error));
   for (size_t i = 0; i < ignored.count; i++) keys[i] = ignored.items[i];
   if (ignored.count > 0) open.ignore_config = keys;
-  TRY(alibi_model_open_with(context, path, &open, model, error));
+  result = alibi_model_open_with(context, path, &open, model, error);
+  if (result == ALIBI_INVALID) field_say_option((field_table)FIELD_TABLE(typed), "", error);
 done:
   memory_free(keys);
   return result;
@@ -95,8 +99,8 @@ static status check_vocabulary(const char *path, const alibi_model *model, const
   uint32_t found = alibi_tokenizer_vocabulary(tokenizer);
   bool ours = strcmp(alibi_model_family(model), "alibi") == 0;
   if (ours ? found == rows : found <= rows) return ALIBI_OK;
-  return fail(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %s%" PRId64 " tokens, found %" PRIu32, path,
-              ours ? "" : "at most ", rows, found);
+  return fail(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %s%" PRId64 " tokens, found %" PRIu32,
+              path, ours ? "" : "at most ", rows, found);
 }
 
 status model_files_open_tokenizer(const char *path, const alibi_model *model, bool required,
@@ -107,8 +111,8 @@ status model_files_open_tokenizer(const char *path, const alibi_model *model, bo
   *tokenizer = NULL;
   TRY(find_tokenizer(path, &file, error));
   if (!file && required)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the tokenizer of the model beside it (tokenizer.json or tokenizer.model), found none",
-          path);
+    RAISE(error, ALIBI_BAD_INPUT,
+          "%s: expected the tokenizer of the model beside it (tokenizer.json or tokenizer.model), found none", path);
   if (!file) goto done;
   TRY(alibi_tokenizer_open(file, tokenizer, error));
   TRY(check_vocabulary(file, model, *tokenizer, error));

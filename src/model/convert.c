@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/directory.h"
 #include "base/memory.h"
 #include "base/settings.h"
 #include "base/system.h"
@@ -14,6 +15,7 @@
 #include "file/tensor_file.h"
 #include "kernel/weight_plain.h"
 #include "model/families/family_write.h"
+#include "model/tensor_writing.h"
 
 void alibi_convert_options_init(alibi_convert_options *options)
 {
@@ -29,6 +31,8 @@ typedef struct conversion {
   weight_type type; /* of matrices; WEIGHT_TYPES: as stored */
   tensor_file *file;
   file_tensor *tensors; /* of the new file */
+  tensor_writing writing;
+  bool made; /* the new directory */
 } conversion;
 
 static status take_type(conversion *c, alibi_error *error)
@@ -47,26 +51,29 @@ static status take_type(conversion *c, alibi_error *error)
   return fail(error, ALIBI_INVALID, "type: expected one of %s, found '%s'", known, c->options.type);
 }
 
-static char *beside(const char *directory, const char *name)
-{
-  return path_is_directory(directory) ? path_join(directory, name) : NULL;
-}
-
 /* ---- tensor by tensor ---- */
 
-/* A matrix of numbers that the kernels know takes the new type; vectors, norms among them, stay as they are. */
+/* Tables whose rows are added to embeddings, as GGUF names them. */
+static bool is_added(const file_tensor *t)
+{
+  return strcmp(t->name, "position_embd.weight") == 0 || strcmp(t->name, "token_types.weight") == 0;
+}
+
+/* A matrix of numbers that the kernels know takes the new type; vectors, norms among them, stay as they are, and so do small
+ * tables where the new type is quantised. */
 static bool changes(const conversion *c, const file_tensor *t, weight_type *from)
 {
+  if (c->type != WEIGHT_TYPES && weight_block_elements(c->type) > 1 && is_added(t)) return false;
   return c->type != WEIGHT_TYPES && t->dimensions == 2 && t->bytes > 0 && tensor_type_weight(t->type, from) &&
          family_type_for(c->type, *from, t->shape[1]) != *from;
 }
 
 static status give(void *state, size_t index, tensor_sink *sink, alibi_error *error)
 {
-  const conversion *c = state;
+  conversion *c = state;
   const file_tensor *from = tensor_file_at(c->file, index), *to = &c->tensors[index];
   weight_type stored = WEIGHT_F32, wanted = WEIGHT_F32;
-  if (!changes(c, from, &stored)) return tensor_sink_write(sink, from->data, from->bytes, error);
+  if (!changes(c, from, &stored)) return writing_put(&c->writing, sink, from->data, from->bytes, error);
   tensor_type_weight(to->type, &wanted);
   size_t rows = from->shape[0], columns = from->shape[1];
   size_t stored_bytes = from->bytes / rows, wanted_bytes = to->bytes / rows;
@@ -76,10 +83,8 @@ static status give(void *state, size_t index, tensor_sink *sink, alibi_error *er
   TRY(memory_new(&wide, columns, sizeof *wide, "a row of a tensor", error));
   TRY(memory_new(&narrow, wanted_bytes, 1, "a row of a tensor", error));
   for (size_t r = 0; r < rows; r++) {
-    if (r % 256 == 0) TRY(context_check_cancel(c->context, error));
-    weight_widen(stored, columns, (const char *)from->data + r * stored_bytes, wide);
-    weight_narrow(wanted, columns, wide, narrow);
-    TRY(tensor_sink_write(sink, narrow, wanted_bytes, error));
+    c->context->kernel->widen(stored, columns, (const char *)from->data + r * stored_bytes, wide);
+    TRY(writing_narrow(&c->writing, sink, wanted, columns, wide, narrow, error));
   }
 done:
   memory_free(narrow);
@@ -101,16 +106,34 @@ static status list_tensors(conversion *c, alibi_error *error)
     c->tensors[i].bytes = t->bytes / weight_block_bytes(from) * weight_block_elements(from) / weight_block_elements(to) *
                           weight_block_bytes(to);
   }
+  if (result == ALIBI_OK) c->writing = tensor_writing_of(c->context, &c->options, c->tensors, count);
+  return result;
+}
+
+/* ---- a new directory ---- */
+
+static status path_of(const char *directory, const char *name, char **path, alibi_error *error)
+{
+  *path = path_join(directory, name);
+  return *path ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the path of %s", name);
+}
+
+/* From here on whatever goes wrong removes it. */
+static status make_directory(conversion *c, alibi_error *error)
+{
+  status result = directory_make(c->out, error);
+  c->made = result == ALIBI_OK;
   return result;
 }
 
 static status copy_file(const conversion *c, const char *name, alibi_error *error)
 {
-  char *from = beside(c->path, name), *to = path_join(c->out, name);
+  char *from = NULL, *to = NULL;
   mapped_file file = {0};
-  status result = ALIBI_OK;
-  if (!from || !path_exists(from)) goto done;
-  if (!to) RAISE(error, ALIBI_FAILED, "not enough memory for the path of %s", name);
+  status result;
+  TRY(path_of(c->path, name, &from, error));
+  if (!path_exists(from) || path_is_directory(from)) goto done;
+  TRY(path_of(c->out, name, &to, error));
   TRY(mapped_file_open(from, &file, error));
   TRY(file_write_atomic(to, file.data, file.size, error));
 done:
@@ -121,21 +144,34 @@ done:
 }
 
 /* The configuration, with the new type of its numbers. */
-static status write_configuration(const conversion *c, alibi_error *error)
+static status write_configuration(const conversion *c, json_node *root, alibi_error *error)
 {
   static const char *const keys[] = {"torch_dtype", "dtype"};
   static const char *const names[] = {[WEIGHT_F32] = "float32", [WEIGHT_F16] = "float16", [WEIGHT_BF16] = "bfloat16"};
-  char *from = beside(c->path, "config.json"), *to = path_join(c->out, "config.json");
-  json_node *root = NULL;
+  char *to = NULL;
   status result;
-  if (!from || !to) RAISE(error, ALIBI_FAILED, "not enough memory for the path of config.json");
-  TRY(node_read_file(from, &root, error));
+  TRY(path_of(c->out, MODEL_CONFIG_FILE, &to, error));
   for (size_t i = 0; i < 2 && c->type <= WEIGHT_BF16; i++)
     if (node_get(root, keys[i])) node_set_text(root, keys[i], names[c->type]);
   TRY(node_write_file(root, to, error));
 done:
-  node_free(root);
   free(to);
+  return result;
+}
+
+/* The configuration of a published model beside its weights. */
+static status read_configuration(const conversion *c, json_node **root, alibi_error *error)
+{
+  char *from = NULL;
+  status result;
+  if (tensor_file_gguf(c->file) || !path_is_directory(c->path))
+    RAISE(error, ALIBI_INVALID, "%s: expected a directory with a config.json, to be written as safetensors, found %s", c->path,
+          tensor_file_gguf(c->file) ? "a GGUF file" : "a file");
+  TRY(path_of(c->path, MODEL_CONFIG_FILE, &from, error));
+  TRY(node_read_file(from, root, error));
+  if (node_get(*root, "format") || !node_get(*root, "model_type"))
+    RAISE(error, ALIBI_INVALID, "%s: expected a public model, to be written as safetensors, found one of our own format", c->path);
+done:
   free(from);
   return result;
 }
@@ -144,18 +180,21 @@ static status to_safetensors(conversion *c, alibi_error *error)
 {
   static const char *const companions[] = {"generation_config.json", "tokenizer.json",          "tokenizer.model",
                                            "tokenizer_config.json",  "special_tokens_map.json", "added_tokens.json",
-                                           "vocab.json",             "merges.txt",              "chat_template.jinja"};
+                                           "vocab.json",             "merges.txt",              "vocab.txt",
+                                           "chat_template.jinja"};
   const char *metadata[] = {"format", "pt", NULL};
+  const tensor_source source = {give, c};
+  json_node *root = NULL;
   status result;
-  if (strcmp(tensor_file_format(c->file), "gguf") == 0)
-    RAISE(error, ALIBI_INVALID, "%s: expected a directory with a config.json, to be written as safetensors, found a GGUF file",
-          c->path);
+  TRY(read_configuration(c, &root, error));
   TRY(list_tensors(c, error));
-  TRY(safetensors_write_shards(c->out, c->tensors, tensor_file_count(c->file), metadata, &(tensor_source){give, c},
+  TRY(make_directory(c, error));
+  TRY(safetensors_write_shards(c->out, c->tensors, tensor_file_count(c->file), metadata, &source,
                                (size_t)c->options.shard_bytes, error));
   for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) TRY(copy_file(c, companions[i], error));
-  TRY(write_configuration(c, error)); /* last: with it the directory is a model */
+  TRY(write_configuration(c, root, error)); /* last: with it the directory is a model */
 done:
+  node_free(root);
   return result;
 }
 
@@ -167,9 +206,11 @@ static status gguf_to_gguf(conversion *c, alibi_error *error)
   for (size_t i = 0; i < gguf_key_count(from); i++) {
     const gguf_key *key = gguf_key_at(from, i);
     bool of_split = strncmp(key->name, "split.", 6) == 0; /* the new file is one */
-    bool of_type = c->type != WEIGHT_TYPES && strcmp(key->name, "general.file_type") == 0;
+    bool of_type = c->type != WEIGHT_TYPES && (strcmp(key->name, "general.file_type") == 0 ||
+                                               strcmp(key->name, "general.quantization_version") == 0);
     if (!of_split && !of_type) gguf_put_key(keys, key);
   }
+  if (c->type != WEIGHT_TYPES) family_put_type(keys, c->type);
   TRY(list_tensors(c, error));
   TRY(gguf_write(c->out, keys, c->tensors, tensor_file_count(c->file), &(tensor_source){give, c}, error));
 done:
@@ -186,13 +227,26 @@ static status open_tokenizer(const conversion *c, alibi_tokenizer **tokenizer, a
   const gguf_file *gguf = tensor_file_gguf(c->file);
   status result = ALIBI_OK;
   *tokenizer = NULL;
-  if (gguf) return gguf_key_find(gguf, "tokenizer.ggml.model") ? alibi_tokenizer_open(gguf_path(gguf), tokenizer, error) : ALIBI_OK;
-  for (size_t i = 0; i < 2 && !*tokenizer && result == ALIBI_OK; i++) {
-    char *path = beside(c->path, names[i]);
+  if (gguf)
+    return gguf_key_find(gguf, "tokenizer.ggml.tokens") ? alibi_tokenizer_open(gguf_path(gguf), tokenizer, error) : ALIBI_OK;
+  for (size_t i = 0; i < 2 && !*tokenizer && result == ALIBI_OK && path_is_directory(c->path); i++) {
+    char *path = NULL;
+    result = path_of(c->path, names[i], &path, error);
     if (path && path_exists(path)) result = alibi_tokenizer_open(path, tokenizer, error);
     free(path);
   }
   return result;
+}
+
+/* A vocabulary of more tokens than the model has rows is another model's. */
+static status check_vocabulary(const conversion *c, const alibi_model *model, const alibi_tokenizer *tokenizer,
+                               alibi_error *error)
+{
+  int64_t rows = alibi_model_get_config(model)->vocabulary;
+  uint32_t found = tokenizer ? alibi_tokenizer_vocabulary(tokenizer) : 0;
+  if (found <= rows) return ALIBI_OK;
+  return fail(error, ALIBI_BAD_INPUT, "%s: expected a tokenizer of at most the model's %lld tokens, found %lu", c->path,
+              (long long)rows, (unsigned long)found);
 }
 
 static status open_model(const conversion *c, alibi_model **model, alibi_error *error)
@@ -219,7 +273,9 @@ static status to_gguf(conversion *c, alibi_error *error)
   if (!model_is_placed(model))
     RAISE(error, ALIBI_INVALID, "%s: expected a public model, to be written as GGUF, found one of our own format", c->path);
   TRY(open_tokenizer(c, &tokenizer, error));
-  TRY(family_write_gguf(model, family_named(alibi_model_family(model)), tokenizer, c->type, c->out, error));
+  TRY(check_vocabulary(c, model, tokenizer, error));
+  c->writing = tensor_writing_of(c->context, &c->options, NULL, 0);
+  TRY(family_write_gguf(model, family_named(alibi_model_family(model)), tokenizer, c->type, c->out, &c->writing, error));
 done:
   alibi_tokenizer_free(tokenizer);
   alibi_model_free(model);
@@ -230,16 +286,18 @@ static status to_alibi(conversion *c, alibi_error *error)
 {
   alibi_model *model = NULL;
   alibi_tokenizer *tokenizer = NULL;
-  char *path = path_join(c->out, "tokenizer.json");
+  char *path = NULL;
   status result;
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
   if (c->type != WEIGHT_TYPES && c->type != WEIGHT_F32)
     RAISE(error, ALIBI_INVALID, "type: expected F32, which is what models of our own format are in, found '%s'", c->options.type);
+  TRY(path_of(c->out, "tokenizer.json", &path, error));
   TRY(open_model(c, &model, error));
   TRY(open_tokenizer(c, &tokenizer, error));
-  TRY(directory_make(c->out, error));
+  TRY(check_vocabulary(c, model, tokenizer, error));
+  c->writing = tensor_writing_of(c->context, &c->options, NULL, 0);
+  TRY(make_directory(c, error));
   if (tokenizer) TRY(alibi_tokenizer_save(tokenizer, path, error));
-  TRY(alibi_model_save(model, c->out, error));
+  TRY(model_save_by(model, c->out, &c->writing, error));
 done:
   alibi_tokenizer_free(tokenizer);
   alibi_model_free(model);
@@ -267,6 +325,7 @@ alibi_status alibi_model_convert(alibi_context *context, const char *path, const
   default: RAISE(error, ALIBI_INVALID, "format: expected one of alibi_format, found %d", c.options.format);
   }
 done:
+  if (result != ALIBI_OK && c.made) directory_remove(out, NULL);
   memory_free(c.tensors);
   tensor_file_close(c.file);
   return result;

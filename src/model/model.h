@@ -54,6 +54,11 @@ void model_add_to_fingerprint(const alibi_model *model, fingerprint *f);
 
 #define MODEL_CONFIG_FILE "config.json"
 
+struct tensor_writing; /* model/tensor_writing.h */
+
+/* alibi_model_save, but for what `writing` adds, where it is not NULL: it can be cancelled, and tells how far it is. */
+status model_save_by(const alibi_model *model, const char *directory, struct tensor_writing *writing, alibi_error *error);
+
 /* Our own directory, whose configuration was read. */
 status model_open_directory(alibi_context *context, const char *directory, const json_node *node, alibi_model **model,
                             alibi_error *error);

@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "file/safetensors.h"
 #include "model/model.h"
+#include "model/tensor_writing.h"
 
 #define WEIGHTS_FILE "model.safetensors"
 #define CONFIG_KEY "config" /* in the metadata of the weights */
@@ -30,29 +31,41 @@ static file_tensor tensor_of(const parameter *p)
   return t;
 }
 
+typedef struct saving {
+  const alibi_model *model;
+  tensor_writing *writing; /* or NULL */
+} saving;
+
+static status put(const saving *s, tensor_sink *sink, const float *values, size_t count, alibi_error *error)
+{
+  size_t bytes = count * sizeof *values;
+  return s->writing ? writing_put(s->writing, sink, values, bytes, error) : tensor_sink_write(sink, values, bytes, error);
+}
+
 /* Parameter `index` to its tensor: where it lies elsewhere in another type, some rows at a time. */
 static status give_parameter(void *state, size_t index, tensor_sink *sink, alibi_error *error)
 {
   enum { SOME = 1 << 18 };
-  const alibi_model *model = state;
+  const saving *s = state;
+  const alibi_model *model = s->model;
   const parameter *p = &model->list.items[index];
   size_t rows = p->columns < SOME ? SOME / p->columns : 1;
   float *some = NULL;
   status result;
   if (!(model_is_placed(model) && p->placeable))
-    return tensor_sink_write(sink, model->values + p->offset, parameter_elements(p) * sizeof(float), error);
+    return put(s, sink, model->values + p->offset, parameter_elements(p), error);
   TRY(memory_new(&some, size_mul(rows, p->columns), sizeof *some, "rows of a weight", error));
   for (size_t r = 0; r < p->rows; r += rows) {
     size_t n = p->rows - r < rows ? p->rows - r : rows;
     model_read_rows(model, p, r, n, some);
-    TRY(tensor_sink_write(sink, some, n * p->columns * sizeof *some, error));
+    TRY(put(s, sink, some, n * p->columns, error));
   }
 done:
   memory_free(some);
   return result;
 }
 
-status alibi_model_save(const alibi_model *model, const char *directory, alibi_error *error)
+status model_save_by(const alibi_model *model, const char *directory, tensor_writing *writing, alibi_error *error)
 {
   char *config_path = NULL, *weights_path = NULL, *config_text = NULL;
   file_tensor *tensors = NULL;
@@ -68,7 +81,8 @@ status alibi_model_save(const alibi_model *model, const char *directory, alibi_e
   config_text = node_to_text(node);
   if (!config_text) RAISE(error, ALIBI_FAILED, "not enough memory for the text of %s", MODEL_CONFIG_FILE);
   const char *metadata[] = {"format", "alibi-decoder", CONFIG_KEY, config_text, NULL};
-  const tensor_source source = {give_parameter, (void *)model};
+  for (size_t i = 0; writing && i < model->list.count; i++) writing->total += (int64_t)tensors[i].bytes;
+  const tensor_source source = {give_parameter, &(saving){model, writing}};
   TRY(safetensors_write_from(weights_path, tensors, model->list.count, metadata, &source, error));
   TRY(node_write_file(node, config_path, error));
 done:
@@ -78,6 +92,11 @@ done:
   free(weights_path);
   free(config_path);
   return result;
+}
+
+alibi_status alibi_model_save(const alibi_model *model, const char *directory, alibi_error *error)
+{
+  return model_save_by(model, directory, NULL, error);
 }
 
 static status check_tensor(const safetensors_file *file, const char *path, const parameter *p, alibi_error *error)

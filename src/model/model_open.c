@@ -148,7 +148,7 @@ static status open_with_config(alibi_context *context, const char *path, const c
   TRY(node_read_file(config_path, &object, error));
   if (!*file && is_ours(object)) {
     if (options->ignore_config && options->ignore_config[0])
-      RAISE(error, ALIBI_INVALID, "%s: ignored keys: expected none for a model of this format, found '%s'", config_path,
+      RAISE(error, ALIBI_INVALID, "ignore_config: expected none for %s, a model of our own format, found '%s'", path,
             options->ignore_config[0]);
     TRY(model_open_directory(context, path, object, model, error));
     goto done;

@@ -65,6 +65,7 @@ typedef struct family_opening {
   family_notes *notes;
   tensor_layout head;      /* of the output weight: LAYOUT_ROWS, or LAYOUT_NORMALISED */
   bool scale_by_layer;     /* scores of block l are divided by l + 1 */
+  const file_tensor *divisors;   /* of rotary frequencies, which became settings; or NULL */
   const file_tensor *spare_head; /* an output weight beside a model that uses the embedding; or NULL */
 } family_opening;
 

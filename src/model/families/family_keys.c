@@ -15,7 +15,7 @@
 typedef struct key_entry {
   char *path;
   const json_node *node; /* a value or an array; of an object only an empty one */
-  bool asked;
+  bool asked, idle; /* idle: known to be without effect */
 } key_entry;
 
 struct family_keys {
@@ -110,7 +110,7 @@ static status ignore(family_keys *keys, const char *const *names, alibi_error *e
     }
     keys->count = kept;
     if (found == 0)
-      return fail(error, ALIBI_INVALID, "ignored keys: expected keys of %s, found '%s', which is none", keys->what,
+      return fail(error, ALIBI_INVALID, "ignore_config: expected keys of %s, found '%s', which is none", keys->what,
                   names[n]);
     family_note(keys->notes, "key '%s': ignored, as asked", names[n]);
   }
@@ -338,8 +338,7 @@ void keys_no_effect(family_keys *keys, const char *const *names)
     for (size_t i = 0; i < keys->count; i++) {
       key_entry *entry = &keys->entries[i];
       if (entry->asked || !keys_match(name, entry->path)) continue;
-      entry->asked = true;
-      family_note(keys->notes, "key '%s': no effect", entry->path);
+      entry->asked = entry->idle = true;
     }
   }
 }
@@ -360,6 +359,19 @@ static bool is_nothing(const json_node *node)
   return node_kind_of(node) == NODE_NULL || (node_kind_of(node) == NODE_OBJECT && node_count(node) == 0);
 }
 
+/* One line for all, in the order of the configuration; without memory none. */
+static void note_idle(const family_keys *keys)
+{
+  size_t size = 1, used = 0;
+  for (size_t i = 0; i < keys->count; i++) size += strlen(keys->entries[i].path) + 2;
+  char *list = malloc(size);
+  for (size_t i = 0; list && i < keys->count; i++)
+    if (keys->entries[i].idle)
+      used += (size_t)snprintf(list + used, size - used, "%s%s", used ? ", " : "", keys->entries[i].path);
+  if (used > 0) family_note(keys->notes, "keys without effect: %s", list);
+  free(list);
+}
+
 status keys_finish(family_keys *keys, alibi_error *error)
 {
   const char *prefix = keys->prefix;
@@ -368,14 +380,16 @@ status keys_finish(family_keys *keys, alibi_error *error)
   keys_no_effect(keys, *prefix ? without_effect_gguf : without_effect);
   keys->prefix = prefix;
   for (size_t i = 0; i < keys->count && !keys_failed(keys); i++) {
-    const key_entry *entry = &keys->entries[i];
+    key_entry *entry = &keys->entries[i];
     if (entry->asked) continue;
-    if (is_nothing(entry->node)) family_note(keys->notes, "key '%s': empty, no effect", entry->path);
+    if (is_nothing(entry->node)) entry->idle = true;
     else
       keys_fail(keys,
                 "key '%s': expected a key that is understood, since one that is not may change numbers (it can be "
                 "ignored: --ignore-config %s)",
                 entry->path, entry->path);
   }
-  return keys_failed(keys) ? fail(error, keys->first.status, "%s", keys->first.message) : ALIBI_OK;
+  if (keys_failed(keys)) return fail(error, keys->first.status, "%s", keys->first.message);
+  note_idle(keys);
+  return ALIBI_OK;
 }

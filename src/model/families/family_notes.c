@@ -8,22 +8,22 @@
 
 #include "base/memory.h"
 
-enum { NOTE_SIZE = 1024 };
-
 void family_note(family_notes *notes, const char *format, ...)
 {
-  char text[NOTE_SIZE];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  int size = vsnprintf(NULL, 0, format, arguments);
   va_end(arguments);
-  char *line = malloc(strlen(text) + 1);
+  char *line = size >= 0 ? malloc((size_t)size + 1) : NULL;
   if (!line) return;
+  va_start(arguments, format);
+  vsnprintf(line, (size_t)size + 1, format, arguments);
+  va_end(arguments);
   if (memory_grow(&notes->lines, &notes->capacity, notes->count + 1, sizeof *notes->lines, "notes", NULL) != ALIBI_OK) {
     free(line);
     return;
   }
-  notes->lines[notes->count++] = strcpy(line, text);
+  notes->lines[notes->count++] = line;
 }
 
 void family_notes_free(family_notes *notes)

@@ -1,5 +1,6 @@
 /* Tensors are written row by row: a row that is to keep its type is copied as it lies in the mapped file, any other goes
- * through fp32.  No tensor is ever held. */
+ * through fp32.  No tensor is ever held.  Whether the file says all that the model is can only be seen by opening it, which
+ * needs no numbers: so a sketch is written first, whose tensors are holes. */
 #include "model/families/family_write.h"
 
 #include <math.h>
@@ -47,6 +48,15 @@ weight_type family_type_for(weight_type wanted, weight_type stored, size_t colum
   return columns % weight_block_elements(WEIGHT_Q8_0) == 0 ? WEIGHT_Q8_0 : WEIGHT_F16;
 }
 
+void family_put_type(gguf_keys *keys, weight_type type)
+{
+  static const int numbers[WEIGHT_TYPES] = {[WEIGHT_F32] = 0,  [WEIGHT_F16] = 1,  [WEIGHT_BF16] = 32, [WEIGHT_Q8_0] = 7,
+                                            [WEIGHT_Q4_0] = 2, [WEIGHT_Q4_1] = 3, [WEIGHT_Q5_0] = 8,  [WEIGHT_Q5_1] = 9,
+                                            [WEIGHT_Q4_K] = 14, [WEIGHT_Q5_K] = 16, [WEIGHT_Q6_K] = 18};
+  gguf_put_integer(keys, "general.file_type", GGUF_U32, numbers[type]);
+  if (weight_block_elements(type) > 1) gguf_put_integer(keys, "general.quantization_version", GGUF_U32, 2);
+}
+
 /* A setting of the position method, or of its extension. */
 static double setting(field_table table, const void *options, const char *name)
 {
@@ -72,6 +82,8 @@ typedef struct gguf_writing {
   const model_family *family;
   const architecture *architecture;
   weight_type type;
+  tensor_writing *writing;
+  bool sketch;
   written_tensor *tensors;
   file_tensor *list; /* for the writer: what it is told of each */
   float divisors[ROPE_PAIRS_MAX]; /* of frequencies; the first is 0: none */
@@ -102,7 +114,8 @@ static const void *stored_row(const matrix *w, size_t row, weight_type type)
   return NULL;
 }
 
-static status give_matrix(const gguf_writing *g, const written_tensor *t, size_t rows, tensor_sink *sink, alibi_error *error)
+static status give_matrix(const gguf_writing *g, const written_tensor *t, size_t rows, tensor_sink *sink,
+                          alibi_error *error)
 {
   size_t columns = t->w.columns, bytes = columns / weight_block_elements(t->type) * weight_block_bytes(t->type);
   float *wide = NULL;
@@ -113,17 +126,24 @@ static status give_matrix(const gguf_writing *g, const written_tensor *t, size_t
   for (size_t r = 0; r < rows; r++) {
     size_t row = source_row(t, r);
     const void *stored = stored_row(&t->w, row, t->type);
-    if (!stored) {
-      parts_read(g->model->context->kernel, &t->w, row, 0, columns, wide);
-      weight_narrow(t->type, columns, wide, narrow);
-    }
-    TRY(tensor_sink_write(sink, stored ? stored : narrow, bytes, error));
-    if (r % 256 == 0) TRY(context_check_cancel(g->model->context, error));
+    if (!stored) parts_read(g->model->context->kernel, &t->w, row, 0, columns, wide);
+    TRY(stored ? writing_put(g->writing, sink, stored, bytes, error)
+               : writing_narrow(g->writing, sink, t->type, columns, wide, narrow, error));
   }
 done:
   memory_free(narrow);
   memory_free(wide);
   return result;
+}
+
+/* As large as it will be; file systems keep no zeros that were never written. */
+static status give_hole(tensor_sink *sink, alibi_error *error)
+{
+  size_t bytes = sink->tensor->bytes;
+  if (bytes > 1 && fseeko(sink->stream, (off_t)(bytes - 1), SEEK_CUR) != 0)
+    return fail_errno(error, ALIBI_FAILED, "%s: cannot write", sink->path);
+  sink->written = bytes > 0 ? bytes - 1 : 0;
+  return tensor_sink_write(sink, "", bytes > 0, error);
 }
 
 static status give(void *state, size_t index, tensor_sink *sink, alibi_error *error)
@@ -132,10 +152,12 @@ static status give(void *state, size_t index, tensor_sink *sink, alibi_error *er
   const written_tensor *t = &g->tensors[index];
   size_t rows = g->list[index].shape[0];
   if (!t->p) return tensor_sink_write(sink, g->divisors, rows * sizeof *g->divisors, error);
+  if (g->sketch) return give_hole(sink, error);
   if (t->p->placeable) return give_matrix(g, t, rows, sink, error);
   const float *values = g->model->values + t->p->offset;
+  size_t bytes = t->p->columns * sizeof *values;
   for (size_t r = 0; r < rows; r++) {
-    status result = tensor_sink_write(sink, values + source_row(t, r) * t->p->columns, t->p->columns * sizeof *values, error);
+    status result = writing_put(g->writing, sink, values + source_row(t, r) * t->p->columns, bytes, error);
     if (result != ALIBI_OK) return result;
   }
   return ALIBI_OK;
@@ -284,12 +306,23 @@ static void put_rope(const key_writer *w, const alibi_model_config *c)
   put_real(w, "rope.scaling.yarn_beta_slow", setting(own.extension->fields, own.options.bytes, "beta_slow"));
 }
 
+/* The type of most of the numbers. */
+static weight_type type_of_most(const gguf_writing *g)
+{
+  size_t bytes[WEIGHT_TYPES] = {0}, most = WEIGHT_F32;
+  for (size_t i = 0; i < g->count; i++) bytes[g->tensors[i].type] += g->list[i].bytes;
+  for (size_t t = 0; t < WEIGHT_TYPES; t++)
+    if (bytes[t] > bytes[most]) most = t;
+  return (weight_type)most;
+}
+
 static void put_configuration(const gguf_writing *g, gguf_keys *keys)
 {
   const alibi_model_config *c = &g->model->config;
   key_writer w = {keys, g->architecture->name};
   gguf_put_text(keys, "general.architecture", w.architecture);
   gguf_put_text(keys, "general.type", "model");
+  family_put_type(keys, type_of_most(g));
   put_integer(&w, "context_length", c->train_length);
   put_integer(&w, "embedding_length", c->width);
   put_integer(&w, "block_count", c->layers);
@@ -373,7 +406,8 @@ static status check_written(const gguf_writing *g, const char *path, alibi_error
   status result;
   TRY(alibi_model_open(g->model->context, path, &again, error));
   if (normalises(g->model) != normalises(again))
-    RAISE(error, ALIBI_INVALID, "GGUF, architecture %s: expected a way to say that rows of the output weight are divided by their length, found none",
+    RAISE(error, ALIBI_INVALID,
+          "GGUF, architecture %s: expected a way to say that rows of the output weight are divided by their length, found none",
           g->architecture->name);
   ours = comparable(&g->model->config);
   theirs = comparable(&again->config);
@@ -397,16 +431,48 @@ done:
   return result;
 }
 
-status family_write_gguf(const alibi_model *model, const model_family *family, const alibi_tokenizer *tokenizer,
-                         weight_type type, const char *path, alibi_error *error)
+/* Where the sentence names a file that stood for another, that other. */
+static void say_path(alibi_error *error, const char *stood, const char *path)
 {
-  gguf_writing g = {.model = model, .family = family, .architecture = architecture_of(family->name), .type = type};
+  size_t size = strlen(stood);
+  char rest[sizeof error->message];
+  if (!error || strncmp(error->message, stood, size) != 0) return;
+  snprintf(rest, sizeof rest, "%s", error->message + size);
+  snprintf(error->message, sizeof error->message, "%s%s", path, rest);
+}
+
+/* A file of the same form is opened, beside the one that is to be. */
+static status check_sketch(gguf_writing *g, const char *path, const gguf_keys *keys, alibi_error *error)
+{
+  replace_file sketch = {0};
+  char *name = NULL;
+  status result;
+  TRY(replace_begin(path, &sketch, error));
+  name = sketch.temporary ? strdup(sketch.temporary) : NULL;
+  if (!name) RAISE(error, ALIBI_FAILED, "%s: cannot write: expected a place for a plain file", path);
+  g->sketch = true;
+  TRY(gguf_write(name, keys, g->list, g->count, &(tensor_source){give, g}, error));
+  result = check_written(g, name, error);
+done:
+  g->sketch = false;
+  if (result != ALIBI_OK && name) say_path(error, name, path);
+  replace_abandon(&sketch);
+  free(name);
+  return result;
+}
+
+status family_write_gguf(const alibi_model *model, const model_family *family, const alibi_tokenizer *tokenizer,
+                         weight_type type, const char *path, tensor_writing *writing, alibi_error *error)
+{
+  gguf_writing g = {.model = model, .family = family, .architecture = architecture_of(family->name), .type = type,
+                    .writing = writing};
   gguf_keys *keys = gguf_keys_new();
   status result;
   if (!g.architecture)
     RAISE(error, ALIBI_INVALID, "GGUF: expected a family that its files are written for here, found '%s'", family->name);
   if (strcmp(g.architecture->name, "falcon") == 0 && model->config.parallel == ALIBI_PARALLEL_NONE)
-    RAISE(error, ALIBI_INVALID, "GGUF, architecture falcon: expected a model with RoPE and parallel parts, found one with the position method '%s'",
+    RAISE(error, ALIBI_INVALID,
+          "GGUF, architecture falcon: expected a model with RoPE and parallel parts, found one with the position method '%s'",
           model->config.position);
   TRY(memory_new(&g.tensors, model->list.count * TENSOR_RULE_PARTS + 1, sizeof *g.tensors, "the list of tensors", error));
   TRY(memory_new(&g.list, model->list.count * TENSOR_RULE_PARTS + 1, sizeof *g.list, "the list of tensors", error));
@@ -414,9 +480,9 @@ status family_write_gguf(const alibi_model *model, const model_family *family, c
   add_divisors(&g);
   put_configuration(&g, keys);
   if (tokenizer) TRY(gguf_vocabulary_put(tokenizer, keys, error));
+  TRY(check_sketch(&g, path, keys, error));
+  for (size_t i = 0; i < g.count; i++) writing->total += (int64_t)g.list[i].bytes;
   TRY(gguf_write(path, keys, g.list, g.count, &(tensor_source){give, &g}, error));
-  result = check_written(&g, path, error);
-  if (result != ALIBI_OK) remove(path);
 done:
   gguf_keys_free(keys);
   memory_free(g.list);

@@ -219,6 +219,8 @@ static void read_divisors(family_opening *o, alibi_model_config *config, const f
     return;
   }
   for (size_t p = 0; p < pairs; p++) divisors[p] = values[p];
+  o->divisors = t;
+  family_note(o->notes, "tensor '%s': divisors of the frequencies, read as factors of longrope", t->name);
   say(&w, "longrope");
   setting(&w, "factor", 1);
   list(o, &w, "short_factors", divisors, pairs);

@@ -1,0 +1,29 @@
+/* model/tensor_writing.h - numbers of a model on their way to a file: in pieces, between which a cancel is noticed and
+ * somebody is told how far it is. */
+#ifndef MODEL_TENSOR_WRITING_H
+#define MODEL_TENSOR_WRITING_H
+
+#include "alibi/convert.h"
+#include "file/tensor.h"
+
+typedef struct tensor_writing {
+  alibi_context *context;
+  alibi_convert_progress *progress; /* or NULL */
+  void *user;
+  int64_t done, total; /* bytes of all tensors of the new file */
+} tensor_writing;
+
+/* A writing of these tensors. */
+tensor_writing tensor_writing_of(alibi_context *context, const alibi_convert_options *options, const file_tensor *tensors,
+                                 size_t count);
+
+/* So many bytes went their way.  ALIBI_CANCELLED where the context is. */
+status writing_tell(tensor_writing *writing, size_t bytes, alibi_error *error);
+/* The next bytes of the sink's tensor, as they are. */
+status writing_put(tensor_writing *writing, tensor_sink *sink, const void *data, size_t bytes, alibi_error *error);
+/* The next n numbers (whole blocks) in another type; room: their bytes in it.  A number that the type has no place for is
+ * refused with the tensor's name. */
+status writing_narrow(tensor_writing *writing, tensor_sink *sink, weight_type type, size_t n, const float *wide, void *room,
+                      alibi_error *error);
+
+#endif
