@@ -46,13 +46,13 @@ static void expect_refusal(const token_model *model, const char *text, const cha
   node_free(node);
 }
 
-static void expect_ids(const token_model *model, const void *state, const char *piece, const char *expected)
+static void expect_ids(const token_model *model, const void *state, const char *text, const char *expected)
 {
   token_list found = {0};
   char list[300] = "";
   size_t used = 0;
   alibi_error_init(&error);
-  if (model->encode_piece(state, NULL, (const unsigned char *)piece, strlen(piece), &found, &error) != ALIBI_OK)
+  if (model->encode_piece(state, NULL, (const unsigned char *)text, strlen(text), &found, &error) != ALIBI_OK)
     fail_msg("%s", error.message);
   for (size_t i = 0; i < found.count; i++)
     used += (size_t)snprintf(list + used, sizeof list - used, "%s%u", i ? " " : "", (unsigned)found.ids[i]);
@@ -60,11 +60,11 @@ static void expect_ids(const token_model *model, const void *state, const char *
   free(found.ids);
 }
 
-static void expect_failure(const token_model *model, const void *state, const char *piece, const char *sentence)
+static void expect_failure(const token_model *model, const void *state, const char *text, const char *sentence)
 {
   token_list found = {0};
   alibi_error_init(&error);
-  assert_int_equal(model->encode_piece(state, NULL, (const unsigned char *)piece, strlen(piece), &found, &error),
+  assert_int_equal(model->encode_piece(state, NULL, (const unsigned char *)text, strlen(text), &found, &error),
                    ALIBI_FAILED);
   if (!strstr(error.message, sentence)) fail_msg("expected '%s' in '%s'", sentence, error.message);
   free(found.ids);
