@@ -23,6 +23,17 @@ enum { ATTENTION_BLOCK = 64, ATTENTION_PAD = 16, ATTENTION_CREW = 16, ATTENTION_
 
 enum { WEIGHT_CHUNK = 64 }; /* numbers of a weight that are turned together, at least */
 
+/* 32 numbers of a row of x rounded to 8 bits: scale * q.  The sums are those of q, of 16 numbers each. */
+enum { ROUNDED_RUN = 32 };
+typedef struct rounded_run {
+  float scale;
+  int32_t sum[2];
+  int8_t q[ROUNDED_RUN];
+} rounded_run;
+
+/* n numbers, a multiple of ROUNDED_RUN. */
+void rounded_row(size_t n, const float *x, rounded_run *to);
+
 /* What is added to the scores: the only thing an attention kernel knows of a position method. */
 typedef enum bias_kind {
   BIAS_NONE,
@@ -193,6 +204,10 @@ typedef struct kernel_table {
    * not NULL; from and n are multiples of 32 where blocks are of 32 numbers, of WEIGHT_CHUNK where they are of 256. */
   void (*widen)(weight_type type, size_t n, const void *from, float *to);
   void (*turn)(weight_type type, const void *const *rows, size_t from, size_t n, const float *scales, float *packed);
+  /* c [count, tile_columns] += rounded rows of x [count, n] times tile_columns rows of a quantised type; rows of x are x_stride
+   * runs apart.  Within a run the products are exact; the same bits in all tables. */
+  void (*multiply_rounded)(weight_type type, const void *const *rows, size_t n, size_t count, const rounded_run *x,
+                           size_t x_stride, float *c, size_t c_stride);
 
   /* Attention; scratch of attention_scratch(head_size) floats.  Forward: tiles of ATTENTION_BLOCK queries. */
   size_t (*attention_scratch)(size_t head_size);

@@ -4,8 +4,8 @@
  * scale + shift; the product is exact, so all tables give the same bits, with fused multiply-adds or not. */
 #include "kernel/matmul.h"
 #include "kernel/tables.h"
-#include "kernel/vector_words.h"
 #include "kernel/weight_plain.h"
+#include "kernel/weight_steps.h"
 
 enum { RUN = 32, PIECE = 16, CHUNK = 64 }; /* numbers; bytes; numbers of a block of 256 at a time */
 enum { TRAY = 128, AHEAD = 256 };          /* bytes of a row at a time; bytes before they are needed */
@@ -138,26 +138,6 @@ INLINE void turn_blocks(weight_type type, byte_rows rows, size_t at, size_t n, f
 
 /* ---- blocks of 256, chunk 0 .. 3 of them ---- */
 
-INLINE vf vf_from_bits(vu bits)
-{
-  return vf_from_int((vi)bits);
-}
-
-/* Q4_K, Q5_K: scale and shift of part s of 8, 6 bits each in 12 bytes, of the last four parts spread over two places. */
-INLINE void step_of_part(const vu head[4], int s, vf *scale, vf *shift)
-{
-  vf d, least;
-  int bit = s % 4 * 8;
-  vf_from_halves(head[0], &d, &least);
-  vu q = head[1] >> bit & 63, m = head[2] >> bit & 63;
-  if (s >= 4) {
-    q = (head[3] >> bit & 15) | (head[1] >> (bit + 6) & 3) << 4;
-    m = (head[3] >> (bit + 4) & 15) | (head[2] >> (bit + 6) & 3) << 4;
-  }
-  *scale = d * vf_from_bits(q);
-  *shift = -(least * vf_from_bits(m));
-}
-
 /* The low halves of 32 bytes, then the high ones; of Q5_K the fifth bits of part s are bits s of 32 other bytes. */
 INLINE void turn_45_k(const bool fifth, byte_rows rows, size_t at, int chunk, float *to)
 {
@@ -184,12 +164,8 @@ INLINE void turn_q6_k(byte_rows rows, size_t at, int chunk, float *to)
 {
   size_t half = (size_t)chunk / 2;
   int bit = chunk % 2 * 4;
-  vu last[4], scales[4], word[4], high[4];
-  vf unused, d;
-  load_words(rows, at + 194, last);
-  vf_from_halves(last[3], &unused, &d); /* at 208 */
-  load_words(rows, at + 192, scales);
-  vu four = chunk < 2 ? chunk ? scales[1] : scales[0] : chunk > 2 ? scales[3] : scales[2];
+  vf d;
+  vu word[4], high[4], four = steps_of_chunk(rows, at, chunk, &d);
   for (size_t p = 0; p < 2; p++) {
     load_words(rows, at + 128 + 32 * half + PIECE * p, high);
     UNROLLED for (int side = 0; side < 2; side++) {

@@ -84,13 +84,19 @@ static size_t slab_floats(const alibi_context *context, size_t columns, size_t i
   return op_panel_floats(context, slab_depth(inner, turned), smaller(columns, most));
 }
 
+/* Of a row of x that is rounded. */
+static size_t rounded_floats(size_t inner)
+{
+  return size_mul(count_blocks(inner, ROUNDED_RUN), sizeof(rounded_run) / sizeof(float));
+}
+
 size_t op_linear_panel_floats(const alibi_context *context, size_t rows, size_t out, size_t in)
 {
   size_t forward = slab_floats(context, out, in, false), to_x = slab_floats(context, in, out, false);
   /* Fewer rows may make deeper slabs: 360 are one piece, 640 are two of 320. */
   size_t deepest = size_round_up(smaller(rows, TURNED_DEPTH), DEPTH_UNIT);
   size_t to_w = op_panel_floats(context, deepest, smaller(in, TURNED_COLUMNS));
-  return size_mul((size_t)context->threads, larger(larger(forward, to_x), to_w));
+  return size_mul((size_t)context->threads, larger(larger(larger(forward, to_x), to_w), rounded_floats(in)));
 }
 
 /* One panel of rows that may lie in several parts, piece by piece: a row's whole blocks of every type. */
@@ -245,6 +251,36 @@ static void part_product(const product_shape *p, const parts_block *b, size_t r0
   }
 }
 
+/* The same with rounded rows of x, as many at a time as there is room for. */
+static void rounded_product(const product_shape *p, const parts_block *b, size_t r0, size_t last, size_t c0, float *room,
+                            size_t room_floats)
+{
+  enum { ROWS = 4 };
+  const kernel_table *k = b->k;
+  size_t tile = k->tile_columns, runs = p->inner / ROUNDED_RUN, whole = b->width / tile * tile;
+  size_t most = p->inner ? room_floats / rounded_floats(p->inner) : last - r0;
+  rounded_run *x = (rounded_run *)(void *)room;
+  for (size_t r = r0, height; r < last; r += height) {
+    height = smaller(last - r, most);
+    start_rows(k, p, r, c0, height, b->width);
+    for (size_t i = 0; i < height; i++) {
+      rounded_row(p->inner, p->a + (r + i) * p->row_stride, x + i * runs);
+      if (!goes_on(p)) memset(p->c + (r + i) * p->c_stride + c0, 0, b->width * sizeof *p->c);
+    }
+    for (size_t c = 0; c < whole; c += tile)
+      k->multiply_rounded(b->part->type, b->row + c, p->inner, height, x, runs, p->c + r * p->c_stride + c0 + c,
+                          p->c_stride);
+    for (size_t i = 0, rows; whole < b->width && i < height; i += rows) { /* the last panel is narrow */
+      float copy[ROWS * PARTS_TILE] = {0}, *at = p->c + (r + i) * p->c_stride + c0 + whole;
+      size_t bytes = (b->width - whole) * sizeof *at;
+      rows = smaller(height - i, ROWS);
+      for (size_t j = 0; j < rows; j++) memcpy(copy + j * tile, at + j * p->c_stride, bytes);
+      k->multiply_rounded(b->part->type, b->row + whole, p->inner, rows, x + i * runs, runs, copy, tile);
+      for (size_t j = 0; j < rows; j++) memcpy(at + j * p->c_stride, copy + j * tile, bytes);
+    }
+  }
+}
+
 /* As slab_product, of a weight in parts.  A block of columns lies in one part. */
 static void parts_product(alibi_context *context, const op_workspace *work, const product_shape *p, const matrix *w)
 {
@@ -252,14 +288,16 @@ static void parts_product(alibi_context *context, const op_workspace *work, cons
   slab_cut cut = cut_product(context, p, false);
   bool few = p->rows <= FEW_ROWS && k->lanes > 1; /* the reference rounds once a slab: all rows have the same ones */
   size_t wide = few ? FEW_PANELS * k->tile_columns : cut.columns, depth = few ? FEW_DEPTH : cut.depth;
+  size_t room = larger(cut.floats, rounded_floats(p->inner));
   double operations = (double)(p->rows + MOVE) * (double)p->columns * (double)p->inner;
   OP_FOR_ITEMS(context, dynamic, cut.row_items * part_blocks(w, cut.columns), operations, {
-    size_t r0 = item % cut.row_items * cut.rows;
+    size_t r0 = item % cut.row_items * cut.rows, last = smaller(r0 + cut.rows, p->rows);
+    float *slab = work->panels + worker * room;
     part_place at = place_of_block(w, cut.columns, item / cut.row_items);
     parts_block block;
     parts_open(&block, k, at.part, at.first, smaller(at.part->rows - at.first, cut.columns));
-    part_product(p, &block, r0, smaller(r0 + cut.rows, p->rows), at.column, wide, smaller(depth, cut.depth),
-                 work->panels + worker * cut.floats);
+    if (w->rounded && parts_rounds(at.part)) rounded_product(p, &block, r0, last, at.column, slab, room);
+    else part_product(p, &block, r0, last, at.column, wide, smaller(depth, cut.depth), slab);
   });
 }
 

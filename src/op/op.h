@@ -34,6 +34,7 @@ typedef struct matrix {
   const float *packed;
   const matrix_part *parts;
   size_t part_count;
+  bool rounded; /* x too is rounded to 8 bits, 32 numbers at a time, where it meets quantised parts without row_scales */
 } matrix;
 
 static inline matrix matrix_f32(const float *data, size_t rows, size_t columns)

@@ -17,6 +17,12 @@ typedef struct parts_block {
   float scale[PARTS_ROWS];
 } parts_block;
 
+/* Is a part of `rounded` weights met by rounded rows of x? */
+static inline bool parts_rounds(const matrix_part *part)
+{
+  return weight_block_elements(part->type) > 1 && !part->row_scales;
+}
+
 void parts_open(parts_block *b, const kernel_table *k, const matrix_part *part, size_t first, size_t width);
 /* Numbers from .. from+n-1 of columns start .. start+width-1 to panels, as kernel pack does; start on multiples of a panel. */
 void parts_pack(const parts_block *b, size_t start, size_t width, size_t from, size_t n, float *packed);

@@ -124,6 +124,107 @@ static void rows_are_turned(void **unused)
     }
 }
 
+/* x is near scale * q, q the nearest integers, the sums those of q; NaN and infinity make the scale NaN. */
+static void numbers_are_rounded(void **unused)
+{
+  (void)unused;
+  FOR_EACH_EDGE {
+    enum { RUNS = 300 };
+    float *x = random_floats(RUNS * ROUNDED_RUN);
+    rounded_run *rounded = (rounded_run *)(void *)guarded_floats(RUNS * sizeof *rounded / sizeof(float));
+    for (int i = 0; i < ROUNDED_RUN; i++) x[i] = 0;
+    x[5 * ROUNDED_RUN + 7] = NAN;
+    x[6 * ROUNDED_RUN] = -INFINITY;
+    for (int i = 7 * ROUNDED_RUN; i < 8 * ROUNDED_RUN; i++) x[i] *= 1e-40f; /* become zeros */
+    rounded_row(RUNS * ROUNDED_RUN, x, rounded);
+    for (int b = 0; b < RUNS; b++) {
+      const rounded_run *r = rounded + b;
+      int sum[2] = {0};
+      if (b == 5 || b == 6) {
+        assert_true(isnan(r->scale));
+        continue;
+      }
+      for (int i = 0; i < ROUNDED_RUN; i++) {
+        double off = fabs(x[b * ROUNDED_RUN + i] - (double)r->scale * r->q[i]);
+        if (!(off <= (b == 7 ? 1e-40 : 0.501 * (double)r->scale))) fail_msg("number %d of run %d is off by %g", i, b, off);
+        sum[i / 16] += r->q[i];
+      }
+      assert_int_equal(r->sum[0], sum[0]);
+      assert_int_equal(r->sum[1], sum[1]);
+    }
+    guarded_free();
+  }
+}
+
+static void check_rounded(const kernel_table *t, weight_type type, size_t n, size_t count)
+{
+  const void *rows[64];
+  size_t tile = t->tile_columns, runs = n / ROUNDED_RUN, stride = tile + 3;
+  const kernel_table *reference = reference_table();
+  for (size_t r = 0; r < tile; r++) {
+    unsigned char *row = random_bytes(bytes_of(type, n));
+    for (size_t b = 0; b < bytes_of(type, n); b++) row[b] &= 0xbf; /* scales that are no NaN */
+    rows[r] = row;
+  }
+  float *x = random_floats(n), *found = random_floats(span(count, tile, stride));
+  float *expected = copied_floats(span(count, tile, stride), found), *c = filled_floats(count * 8, 0);
+  rounded_run *rounded = (rounded_run *)(void *)guarded_floats(count * (runs + 1) * sizeof *rounded / sizeof *x);
+  for (size_t r = 0; r < count; r++) {
+    for (size_t i = 0; i < n; i++) x[i] = random_float();
+    rounded_row(n, x, rounded + r * (runs + 1));
+  }
+  t->multiply_rounded(type, rows, n, count, rounded, runs + 1, found, stride);
+  for (size_t w = 0; w < tile; w += reference->tile_columns) {
+    size_t width = tile - w < reference->tile_columns ? tile - w : reference->tile_columns;
+    const void *some[8];
+    for (size_t i = 0; i < 8; i++) some[i] = rows[w + (i < width ? i : 0)];
+    for (size_t r = 0; r < count; r++) memcpy(c + r * 8, expected + r * stride + w, width * sizeof *c);
+    reference->multiply_rounded(type, some, n, count, rounded, runs + 1, c, 8);
+    for (size_t r = 0; r < count; r++) memcpy(expected + r * stride + w, c + r * 8, width * sizeof *c);
+  }
+  expect_weights("rounded product", t->name, type, span(count, tile, stride), found, expected);
+  guarded_free();
+}
+
+/* The reference's own values: against the sum of products in double. */
+static void check_rounded_values(weight_type type, size_t n)
+{
+  const kernel_table *t = reference_table();
+  const void *rows[8];
+  unsigned char *row = random_bytes(bytes_of(type, n));
+  for (size_t b = 0; b < bytes_of(type, n); b++) row[b] &= 0xbf;
+  for (size_t i = 0; i < 8; i++) rows[i] = row;
+  float *x = random_floats(n), *w = guarded_floats(n), *c = filled_floats(8, 0.5f);
+  rounded_run *rounded = (rounded_run *)(void *)guarded_floats(n / ROUNDED_RUN * sizeof *rounded / sizeof *x);
+  rounded_row(n, x, rounded);
+  weight_widen(type, n, row, w);
+  t->multiply_rounded(type, rows, n, 1, rounded, n / ROUNDED_RUN, c, 8);
+  double sum = 0.5, magnitude = 0.5, largest = 0;
+  for (size_t i = 0; i < n; i++) {
+    double term = (double)w[i] * rounded[i / ROUNDED_RUN].scale * rounded[i / ROUNDED_RUN].q[i % ROUNDED_RUN];
+    sum += term;
+    magnitude += fabs(term);
+    largest = fmax(largest, fabs((double)w[i]) * rounded[i / ROUNDED_RUN].scale * 127);
+  }
+  expect_near("rounded product", weight_type_name(type), 0, c[3], sum, reduction(n, magnitude + (double)n * largest));
+  guarded_free();
+}
+
+static void rounded_rows_are_multiplied(void **unused)
+{
+  (void)unused;
+  FOR_EACH_EDGE
+    for (int i = WEIGHT_Q8_0; i < WEIGHT_TYPES; i++) {
+      weight_type type = (weight_type)i;
+      size_t block = weight_block_elements(type);
+      for (size_t n = block; n < 4 * block; n += block) {
+        check_rounded_values(type, n);
+        FOR_EACH_TABLE(t)
+          for (size_t count = 1; count < 10; count++) check_rounded(t, type, n, count);
+      }
+    }
+}
+
 static double error_of(weight_type type, size_t n, const float *x)
 {
   unsigned char *stored = guarded_bytes(bytes_of(type, n));
@@ -190,7 +291,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_are_widened),          cmocka_unit_test(every_half_is_right),
       cmocka_unit_test(rows_are_turned),           cmocka_unit_test(narrowed_numbers_are_near),
-      cmocka_unit_test(unusual_numbers_are_narrowed),
+      cmocka_unit_test(unusual_numbers_are_narrowed), cmocka_unit_test(numbers_are_rounded),
+      cmocka_unit_test(rounded_rows_are_multiplied),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

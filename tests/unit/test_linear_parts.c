@@ -243,12 +243,66 @@ static void rows_are_short_and_long(void **unused)
   check(&deep);
 }
 
+/* Rounded rows of x: the bits depend on nothing but the row and the weight, not even on the instruction set; and they are
+ * near those of x as it is. */
+static void rows_of_x_are_rounded(void **unused)
+{
+  (void)unused;
+  static const size_t rows[] = {1, 2, 3, 4, 5, 17, ROWS_MAX};
+  subject s = {.columns = 1024};
+  add_part(&s, WEIGHT_Q4_K, 131, 0, false, false);
+  add_part(&s, WEIGHT_Q8_0, 3, 0, false, false);
+  add_part(&s, WEIGHT_F16, 10, 0, false, false); /* this one in fp32 */
+  add_part(&s, WEIGHT_Q6_K, 70, 35, false, false);
+  add_part(&s, WEIGHT_Q5_0, 20, 0, false, true); /* and this one */
+  add_part(&s, WEIGHT_Q5_1, 33, 0, false, false);
+  size_t stride = s.rows + 3, all = ROWS_MAX * stride;
+  float *x = numbers(ROWS_MAX * (s.columns + 1), 1), *bias = numbers(s.rows, 2), *add = numbers(all, 3);
+  float *y = malloc(3 * all * sizeof *y), *first = y + all, *exact = first + all;
+  assert_non_null(y);
+  matrix w = matrix_of_parts(s.parts, s.count, s.rows, s.columns);
+  for (int addend = 0; addend < 2; addend++) {
+    bool there = false;
+    for (size_t i = kernel_table_count(); i-- > 0;) {
+      if (!kernel_table_at(i)) continue;
+      const char *isa = kernel_table_at(i)->name;
+      for (int threads = 1; threads <= 3; threads++) {
+        alibi_context *context = context_of(isa, threads);
+        w.rounded = false;
+        multiply(context, ROWS_MAX, &s, &w, x, bias, addend ? add : NULL, exact);
+        w.rounded = true;
+        multiply(context, ROWS_MAX, &s, &w, x, bias, addend ? add : NULL, y);
+        if (!there) memcpy(first, y, all * sizeof *y);
+        there = true;
+        double off = 0, total = 0;
+        for (size_t r = 0; r < ROWS_MAX; r++)
+          for (size_t c = 0; c < s.rows; c++) {
+            size_t at = r * stride + c;
+            bool rounded = !(c >= 134 && c < 144) && !(c >= 214 && c < 234);
+            if (!rounded) expect_same("not rounded", isa, 1, y + at, exact + at);
+            else expect_same("on every instruction set", isa, 1, y + at, first + at);
+            off += (double)(y[at] - exact[at]) * (y[at] - exact[at]);
+            total += (double)exact[at] * exact[at];
+          }
+        if (!(off > 0 && off < 1e-4 * total)) fail_msg("%s: off by %g of %g", isa, off, total);
+        for (size_t n = 0; n < sizeof rows / sizeof rows[0]; n++) {
+          multiply(context, rows[n], &s, &w, x, bias, addend ? add : NULL, exact);
+          expect_same("rounded", isa, rows[n] * stride - 3, exact, y);
+        }
+        alibi_context_free(context);
+      }
+    }
+  }
+  free(x), free(bias), free(add), free(y);
+  drop(&s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_type_is_multiplied), cmocka_unit_test(parts_are_of_different_types),
       cmocka_unit_test(rows_lie_in_groups),       cmocka_unit_test(rows_lie_turned),
-      cmocka_unit_test(rows_are_short_and_long),
+      cmocka_unit_test(rows_are_short_and_long),  cmocka_unit_test(rows_of_x_are_rounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
