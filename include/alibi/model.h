@@ -127,30 +127,32 @@ typedef struct alibi_model alibi_model;
 ALIBI_API alibi_status alibi_model_new(alibi_context *context, const alibi_model_config *config, uint64_t seed,
                                        alibi_model **model, alibi_error *error);
 /* path: a directory as written by alibi_model_save; one as published for transformers, of a family that is known
- * (docs/model-families.md), with config.json and safetensors or PyTorch files; or a GGUF file, or a directory with one.  The
- * weights of a public model stay where they are, mapped, in their own types; such a model cannot be trained.
- * ALIBI_BAD_INPUT where a file is damaged, files do not belong together, or a key of the configuration is not
- * understood that may change a number. */
+ * (docs/model-families.md), with config.json and safetensors or PyTorch files; or a GGUF file, or a directory with
+ * one.  The weights of a public model stay where they are, mapped, in their own types; such a model cannot be
+ * trained.  ALIBI_BAD_INPUT where a file is damaged, files do not belong together, or a key of the configuration is
+ * not understood that may change a number. */
 ALIBI_API alibi_status alibi_model_open(alibi_context *context, const char *path, alibi_model **model,
                                         alibi_error *error);
 
-/* EXACT: formulas as they are meant.  REFERENCE: with the rounding that a family's own code applies to its bias, where it
- * does (BLOOM, Falcon with ALiBi). */
+/* EXACT: formulas as they are meant.  REFERENCE: with the rounding that a family's own code applies to its bias,
+ * where it does (BLOOM, Falcon with ALiBi). */
 typedef enum alibi_numerics { ALIBI_NUMERICS_EXACT = 0, ALIBI_NUMERICS_REFERENCE } alibi_numerics;
 
 typedef struct alibi_open_options {
-  size_t size;                      /* sizeof(alibi_open_options), set by alibi_open_options_init */
-  const char *const *ignore_config; /* keys of a public model's configuration that count as absent, ended by NULL; or NULL */
-  int numerics;                     /* alibi_numerics */
+  size_t size; /* sizeof(alibi_open_options), set by alibi_open_options_init */
+  /* Keys of a public model's configuration that count as absent, ended by NULL; or NULL. */
+  const char *const *ignore_config;
+  int numerics; /* alibi_numerics */
 } alibi_open_options;
 
 ALIBI_API void alibi_open_options_init(alibi_open_options *options);
 /* options may be NULL (defaults). */
-ALIBI_API alibi_status alibi_model_open_with(alibi_context *context, const char *path, const alibi_open_options *options,
-                                             alibi_model **model, alibi_error *error);
+ALIBI_API alibi_status alibi_model_open_with(alibi_context *context, const char *path,
+                                             const alibi_open_options *options, alibi_model **model,
+                                             alibi_error *error);
 
-/* Of a public model: its family, "bloom"; "alibi" of one of our own.  And what there is to say about how it was opened,
- * sentence by sentence: keys without effect, keys ignored, tensors not read. */
+/* Of a public model: its family, "bloom"; "alibi" of one of our own.  And what there is to say about how it was
+ * opened, sentence by sentence: keys without effect, keys ignored, tensors not read. */
 ALIBI_API const char *alibi_model_family(const alibi_model *model);
 ALIBI_API size_t alibi_model_note_count(const alibi_model *model);
 ALIBI_API const char *alibi_model_note(const alibi_model *model, size_t index); /* NULL past the end */

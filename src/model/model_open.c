@@ -1,6 +1,6 @@
-/* Opening a model, whoever wrote it.  A configuration with our own format's name is ours; any other belongs to a family by
- * its model_type, and a GGUF file by its architecture.  Of a public model the weights stay in the file, which the
- * model then owns. */
+/* Opening a model, whoever wrote it.  A configuration with our own format's name is ours; any other belongs to a
+ * family by its model_type, and a GGUF file by its architecture.  Of a public model the weights stay in the file,
+ * which the model then owns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +61,9 @@ static status unknown_family(const char *path, bool gguf, const char *found, ali
 }
 
 /* The file's weights as a model, which owns the file then.  object: the configuration, at config_path. */
-static status open_source(alibi_context *context, model_source **source, const json_node *object, const char *config_path,
-                          const char *prefix, const alibi_open_options *options, alibi_model **model, alibi_error *error)
+static status open_source(alibi_context *context, model_source **source, const json_node *object,
+                          const char *config_path, const char *prefix, const alibi_open_options *options,
+                          alibi_model **model, alibi_error *error)
 {
   alibi_model_config config;
   family_opening o = {.family = (*source)->family,
@@ -85,9 +86,9 @@ done:
 }
 
 /* object: at config_path; it is read with a prefix where it is GGUF's. */
-static status open_published(alibi_context *context, tensor_file **file, const model_family *family, const json_node *object,
-                             const char *config_path, const char *prefix, const alibi_open_options *options,
-                             alibi_model **model, alibi_error *error)
+static status open_published(alibi_context *context, tensor_file **file, const model_family *family,
+                             const json_node *object, const char *config_path, const char *prefix,
+                             const alibi_open_options *options, alibi_model **model, alibi_error *error)
 {
   model_source *source = NULL;
   status result;
@@ -107,14 +108,14 @@ static status check_arrays(const gguf_file *gguf, const char *prefix, const json
   for (size_t i = 0; i < gguf_key_count(gguf); i++) {
     const gguf_key *key = gguf_key_at(gguf, i);
     if (key->is_array && strncmp(key->name, prefix, strlen(prefix)) == 0 && !node_get(object, key->name))
-      return fail(error, ALIBI_BAD_INPUT, "%s: key '%s': expected one value, found a list of %zu of type %s", gguf_path(gguf),
-                  key->name, key->count, gguf_type_name(key->type));
+      return fail(error, ALIBI_BAD_INPUT, "%s: key '%s': expected one value, found a list of %zu of type %s",
+                  gguf_path(gguf), key->name, key->count, gguf_type_name(key->type));
   }
   return ALIBI_OK;
 }
 
-static status open_gguf(alibi_context *context, tensor_file **file, const alibi_open_options *options, alibi_model **model,
-                        alibi_error *error)
+static status open_gguf(alibi_context *context, tensor_file **file, const alibi_open_options *options,
+                        alibi_model **model, alibi_error *error)
 {
   const gguf_file *gguf = tensor_file_gguf(*file);
   const char *path = gguf_path(gguf);
@@ -140,8 +141,9 @@ static bool is_ours(const json_node *object)
 }
 
 /* file: of a path that is no directory, the weights there. */
-static status open_with_config(alibi_context *context, const char *path, const char *config_path, tensor_file **file,
-                               const alibi_open_options *options, alibi_model **model, alibi_error *error)
+static status open_with_config(alibi_context *context, const char *path, const char *config_path,
+                               tensor_file **file, const alibi_open_options *options, alibi_model **model,
+                               alibi_error *error)
 {
   json_node *object = NULL;
   status result;
@@ -179,8 +181,8 @@ static char *config_beside(const char *path, bool directory)
 }
 
 /* A file with a model in it: GGUF has its own configuration. */
-static status open_path(alibi_context *context, const char *path, const alibi_open_options *options, alibi_model **model,
-                        alibi_error *error)
+static status open_path(alibi_context *context, const char *path, const alibi_open_options *options,
+                        alibi_model **model, alibi_error *error)
 {
   bool directory = path_is_directory(path), has_config;
   tensor_file *file = NULL;
@@ -195,16 +197,22 @@ static status open_path(alibi_context *context, const char *path, const alibi_op
   }
   if (!path_exists(path))
     RAISE(error, ALIBI_BAD_INPUT,
-          "%s: expected the directory of a model (with config.json and model.safetensors) or a GGUF file, found neither", path);
+          "%s: expected the directory of a model (with config.json and model.safetensors) or a GGUF file, found "
+          "neither",
+          path);
   result = tensor_file_open(path, &file, &why);
   if (result != ALIBI_OK && directory)
-    RAISE(error, ALIBI_BAD_INPUT, "%s: expected the directory of a model (with config.json and model.safetensors) or of a GGUF file, found neither", path);
+    RAISE(error, ALIBI_BAD_INPUT,
+          "%s: expected the directory of a model (with config.json and model.safetensors) or of a GGUF file, "
+          "found neither",
+          path);
   if (result != ALIBI_OK) RAISE(error, result, "%s", why.message);
   if (tensor_file_gguf(file)) {
     TRY(open_gguf(context, &file, options, model, error));
     goto done;
   }
-  if (!has_config) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a %s beside these weights, found none", path, MODEL_CONFIG_FILE);
+  if (!has_config)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected a %s beside these weights, found none", path, MODEL_CONFIG_FILE);
   TRY(open_with_config(context, path, config_path, &file, options, model, error));
 done:
   tensor_file_close(file);

@@ -1,6 +1,7 @@
-/* Public models against their references (scripts/make_family_golden.py; golden/families/README.md): every directory there is opened
- * as it is and run over its 300 tokens, in one pass and in a session in chunks.  The difference is measured against the
- * standard deviation of a position's results, of which at most 2e-4 are allowed, at every position. */
+/* Public models against their references (scripts/make_family_golden.py; golden/families/README.md): every
+ * directory there is opened as it is and run over its 300 tokens, in one pass and in a session in chunks.  The
+ * difference is measured against the standard deviation of a position's results, of which at most 2e-4 are
+ * allowed, at every position. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -58,7 +59,8 @@ static const file_tensor *tensor(const safetensors_file *file, const char *kind,
 
 static expectation read_expectation(const safetensors_file *file, const char *kind)
 {
-  const file_tensor *tokens = tensor(file, "", "tokens"), *ids = tensor(file, "", "ids"), *positions = tensor(file, "", "positions");
+  const file_tensor *tokens = tensor(file, "", "tokens"), *ids = tensor(file, "", "ids"),
+                    *positions = tensor(file, "", "positions");
   const file_tensor *full = tensor(file, kind, "full");
   return (expectation){.tokens = tokens->data,
                        .ids = ids->data,
@@ -175,7 +177,8 @@ static void check_refused(const char *path)
 {
   alibi_model *model = NULL;
   alibi_error_init(&error);
-  if (alibi_model_open(context, path, &model, &error) != ALIBI_BAD_INPUT) fail_msg("%s: expected to be refused", running);
+  if (alibi_model_open(context, path, &model, &error) != ALIBI_BAD_INPUT)
+    fail_msg("%s: expected to be refused", running);
   assert_non_null(strstr(error.message, running));
 }
 
@@ -202,9 +205,11 @@ static void check_case(const char *name, size_t *failed)
     const json_node *said = node_member(expectations, i, &kind);
     double largest = check_numerics(path, file, kind);
     print_message("| %s | %s | %s | %s | %.1e | %.1e |\n", name, node_text(node_get(about, "family"), ""),
-                  node_text(node_get(about, "type"), ""), kind, largest, node_number(node_get(said, "float32_difference"), 0));
+                  node_text(node_get(about, "type"), ""), kind, largest,
+                  node_number(node_get(said, "float32_difference"), 0));
     if (!(largest <= ALLOWED)) {
-      print_error("%s, %s: expected a difference of at most %g of a position's deviation, found %.3g\n", name, kind, ALLOWED, largest);
+      print_error("%s, %s: expected a difference of at most %g of a position's deviation, found %.3g\n", name,
+                  kind, ALLOWED, largest);
       (*failed)++;
     }
   }

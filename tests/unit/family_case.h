@@ -1,5 +1,5 @@
-/* family_case.h - opening the tiny public models of family_files.h, changed or not, from a folder of the test's own.  Include after
- * cmocka.h. */
+/* family_case.h - opening the tiny public models of family_files.h, changed or not, from a folder of the test's
+ * own.  Include after cmocka.h. */
 #ifndef UNIT_FAMILY_CASE_H
 #define UNIT_FAMILY_CASE_H
 

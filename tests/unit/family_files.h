@@ -1,4 +1,5 @@
-/* family_files.h - tiny public models for tests, as a table: a configuration (with ' for ") and the tensors that belong to it.
+/* family_files.h - tiny public models for tests, as a table: a configuration (with ' for ") and the tensors that
+ * belong to it.
  * '*' in a name is every block.  Include after scratch.h. */
 #ifndef UNIT_FAMILY_FILES_H
 #define UNIT_FAMILY_FILES_H
@@ -182,48 +183,65 @@ static const family_tensor_row neox_tensors[] = {{"gpt_neox.embed_in.weight", 20
 
 static const family_file family_files[] = {
     {"bloom",
-     "{'model_type': 'bloom', 'hidden_size': 16, 'n_layer': 2, 'n_head': 4, 'layer_norm_epsilon': 1e-05, 'vocab_size': 20,"
+     "{'model_type': 'bloom', 'hidden_size': 16, 'n_layer': 2, 'n_head': 4, 'layer_norm_epsilon': 1e-05, "
+     "'vocab_size': 20,"
      " 'seq_length': 32, 'offset_alibi': 100, 'use_cache': true, 'hidden_dropout': 0.0}",
      2, bloom_tensors},
     {"mpt",
-     "{'model_type': 'mpt', 'd_model': 16, 'n_layers': 2, 'n_heads': 4, 'vocab_size': 20, 'max_seq_len': 32, 'no_bias': true,"
-     " 'expansion_ratio': 4, 'logit_scale': null, 'attn_config': {'alibi': true, 'alibi_bias_max': 8, 'attn_impl': 'torch',"
-     " 'attn_type': 'multihead_attention', 'clip_qkv': null, 'softmax_scale': null, 'qk_ln': false, 'prefix_lm': false}}",
+     "{'model_type': 'mpt', 'd_model': 16, 'n_layers': 2, 'n_heads': 4, 'vocab_size': 20, 'max_seq_len': 32, "
+     "'no_bias': true,"
+     " 'expansion_ratio': 4, 'logit_scale': null, 'attn_config': {'alibi': true, 'alibi_bias_max': 8, "
+     "'attn_impl': 'torch',"
+     " 'attn_type': 'multihead_attention', 'clip_qkv': null, 'softmax_scale': null, 'qk_ln': false, 'prefix_lm': "
+     "false}}",
      2, mpt_tensors},
     {"falcon",
-     "{'model_type': 'falcon', 'hidden_size': 16, 'n_layer': 2, 'n_head': 4, 'vocab_size': 20, 'alibi': true, 'bias': true,"
-     " 'multi_query': false, 'parallel_attn': false, 'new_decoder_architecture': false, 'layer_norm_epsilon': 1e-05}",
+     "{'model_type': 'falcon', 'hidden_size': 16, 'n_layer': 2, 'n_head': 4, 'vocab_size': 20, 'alibi': true, "
+     "'bias': true,"
+     " 'multi_query': false, 'parallel_attn': false, 'new_decoder_architecture': false, 'layer_norm_epsilon': "
+     "1e-05}",
      2, falcon_tensors},
     {"baichuan",
-     "{'model_type': 'baichuan', 'hidden_size': 16, 'num_hidden_layers': 40, 'num_attention_heads': 4, 'intermediate_size': 24,"
-     " 'vocab_size': 20, 'model_max_length': 32, 'rms_norm_eps': 1e-06, 'hidden_act': 'silu', 'tie_word_embeddings': false}",
+     "{'model_type': 'baichuan', 'hidden_size': 16, 'num_hidden_layers': 40, 'num_attention_heads': 4, "
+     "'intermediate_size': 24,"
+     " 'vocab_size': 20, 'model_max_length': 32, 'rms_norm_eps': 1e-06, 'hidden_act': 'silu', "
+     "'tie_word_embeddings': false}",
      40, baichuan_tensors},
     {"refact",
      "{'model_type': 'gpt_refact', 'n_embd': 16, 'n_layer': 2, 'n_head': 4, 'vocab_size': 20, 'n_positions': 32,"
      " 'multi_query': true, 'n_inner': null, 'layer_norm_epsilon': 1e-05}",
      2, refact_tensors},
     {"jais",
-     "{'model_type': 'jais', 'n_embd': 16, 'n_layer': 2, 'n_head': 4, 'n_inner': 24, 'vocab_size': 20, 'n_positions': 32,"
-     " 'activation_function': 'swiglu', 'position_embedding_type': 'alibi', 'embeddings_scale': 14.6, 'width_scale': 0.125,"
+     "{'model_type': 'jais', 'n_embd': 16, 'n_layer': 2, 'n_head': 4, 'n_inner': 24, 'vocab_size': 20, "
+     "'n_positions': 32,"
+     " 'activation_function': 'swiglu', 'position_embedding_type': 'alibi', 'embeddings_scale': 14.6, "
+     "'width_scale': 0.125,"
      " 'scale_qk_dot_by_d': true}",
      2, jais_tensors},
     {"gpt2",
-     "{'model_type': 'gpt2', 'n_embd': 16, 'n_layer': 2, 'n_head': 4, 'vocab_size': 20, 'n_positions': 32, 'n_ctx': 32,"
+     "{'model_type': 'gpt2', 'n_embd': 16, 'n_layer': 2, 'n_head': 4, 'vocab_size': 20, 'n_positions': 32, "
+     "'n_ctx': 32,"
      " 'activation_function': 'gelu_new', 'resid_pdrop': 0.1}",
      2, gpt2_tensors},
     {"gpt_neox",
-     "{'model_type': 'gpt_neox', 'hidden_size': 16, 'num_hidden_layers': 2, 'num_attention_heads': 4, 'intermediate_size': 64,"
-     " 'vocab_size': 20, 'max_position_embeddings': 32, 'rotary_pct': 0.5, 'hidden_act': 'gelu', 'use_parallel_residual': true}",
+     "{'model_type': 'gpt_neox', 'hidden_size': 16, 'num_hidden_layers': 2, 'num_attention_heads': 4, "
+     "'intermediate_size': 64,"
+     " 'vocab_size': 20, 'max_position_embeddings': 32, 'rotary_pct': 0.5, 'hidden_act': 'gelu', "
+     "'use_parallel_residual': true}",
      2, neox_tensors},
     {"llama",
-     "{'model_type': 'llama', 'hidden_size': 16, 'num_hidden_layers': 2, 'num_attention_heads': 4, 'num_key_value_heads': 2,"
-     " 'intermediate_size': 24, 'vocab_size': 20, 'max_position_embeddings': 32, 'rms_norm_eps': 1e-05, 'rope_theta': 10000.0,"
+     "{'model_type': 'llama', 'hidden_size': 16, 'num_hidden_layers': 2, 'num_attention_heads': 4, "
+     "'num_key_value_heads': 2,"
+     " 'intermediate_size': 24, 'vocab_size': 20, 'max_position_embeddings': 32, 'rms_norm_eps': 1e-05, "
+     "'rope_theta': 10000.0,"
      " 'rope_scaling': null, 'hidden_act': 'silu'}",
      2, llama_tensors},
     {"jina-bert-v2",
-     "{'model_type': 'bert', 'hidden_size': 16, 'num_hidden_layers': 2, 'num_attention_heads': 4, 'intermediate_size': 24,"
+     "{'model_type': 'bert', 'hidden_size': 16, 'num_hidden_layers': 2, 'num_attention_heads': 4, "
+     "'intermediate_size': 24,"
      " 'vocab_size': 20, 'max_position_embeddings': 64, 'type_vocab_size': 2, 'layer_norm_eps': 1e-12,"
-     " 'position_embedding_type': 'alibi', 'feed_forward_type': 'geglu', 'hidden_act': 'gelu', 'emb_pooler': 'mean'}",
+     " 'position_embedding_type': 'alibi', 'feed_forward_type': 'geglu', 'hidden_act': 'gelu', 'emb_pooler': "
+     "'mean'}",
      2, jina_tensors},
 };
 

@@ -80,15 +80,18 @@ static void tensors_have_their_place(void **unused)
   (void)unused;
   begin("bloom");
   family_tensors_drop(&tensors, "transformer.h.1.mlp.dense_4h_to_h.bias");
-  refused("model.safetensors: expected a tensor 'transformer.h.1.mlp.dense_4h_to_h.bias' (blocks.1.feed_forward.output.bias), found none");
+  refused("model.safetensors: expected a tensor 'transformer.h.1.mlp.dense_4h_to_h.bias' "
+          "(blocks.1.feed_forward.output.bias), found none");
 
   begin("bloom");
   family_tensors_drop(&tensors, "transformer.word_embeddings.weight");
-  refused("expected an embedding [vocabulary, width] beside it, the tensor 'transformer.word_embeddings.weight', found none");
+  refused("expected an embedding [vocabulary, width] beside it, the tensor 'transformer.word_embeddings.weight', "
+          "found none");
 
   begin("bloom");
   family_tensors_add(&tensors, "transformer.h.0.self_attention.extra.weight", 3, 3);
-  refused("tensor 'transformer.h.0.self_attention.extra.weight': expected no such tensor in a model of the family 'bloom'");
+  refused("tensor 'transformer.h.0.self_attention.extra.weight': expected no such tensor in a model of the family "
+          "'bloom'");
 
   begin("bloom");
   family_tensors_find(&tensors, "transformer.ln_f.weight")->shape[0] = 8;
@@ -173,8 +176,9 @@ static void scores_and_biases(void **unused) /* traps 2, 4, 5 */
   model = open_it();
   assert_float_equal(model->config.score_scale, 0, 0);
   alibi_model_free(model);
-  change("jais", "'embeddings_scale': 14.6, 'width_scale': 0.125, 'scale_qk_dot_by_d': true",
-         "'mup_embeddings_scale': 10, 'mup_output_alpha': 2, 'mup_width_scale': 0.25, 'mup_scale_qk_dot_by_d': true");
+  change(
+      "jais", "'embeddings_scale': 14.6, 'width_scale': 0.125, 'scale_qk_dot_by_d': true",
+      "'mup_embeddings_scale': 10, 'mup_output_alpha': 2, 'mup_width_scale': 0.25, 'mup_scale_qk_dot_by_d': true");
   model = open_it();
   assert_float_equal(model->config.logit_scale, 0.5, 1e-12);
   assert_float_equal(model->config.embedding_scale, 10, 0);
@@ -188,7 +192,9 @@ static void scores_and_biases(void **unused) /* traps 2, 4, 5 */
   assert_float_equal(model->config.logit_scale, 1, 0);
   assert_float_equal(position_setting(model, "max_bias"), 8, 0);
   alibi_model_free(model);
-  change("mpt", "'alibi_bias_max': 8, 'attn_impl': 'torch', 'attn_type': 'multihead_attention', 'clip_qkv': null, 'softmax_scale': null",
+  change("mpt",
+         "'alibi_bias_max': 8, 'attn_impl': 'torch', 'attn_type': 'multihead_attention', 'clip_qkv': null, "
+         "'softmax_scale': null",
          "'alibi_bias_max': 16, 'clip_qkv': 6, 'softmax_scale': 0.3");
   model = open_it();
   assert_float_equal(model->config.clip_qkv, 6, 0);
@@ -211,8 +217,10 @@ static void expect_block(const char *family, int activation, int norm, bool norm
   begin(family);
   alibi_model *model = open_it();
   const alibi_model_config *c = alibi_model_get_config(model);
-  if (c->activation != activation || c->norm != norm || c->norm_bias != norm_bias || c->embedding_norm != embedding_norm)
-    fail_msg("%s: activation %d, norm %d, norm_bias %d, embedding_norm %d", family, c->activation, c->norm, c->norm_bias, c->embedding_norm);
+  if (c->activation != activation || c->norm != norm || c->norm_bias != norm_bias ||
+      c->embedding_norm != embedding_norm)
+    fail_msg("%s: activation %d, norm %d, norm_bias %d, embedding_norm %d", family, c->activation, c->norm,
+             c->norm_bias, c->embedding_norm);
   alibi_model_free(model);
 }
 
@@ -318,7 +326,8 @@ static void heads_are_tied_or_not(void **unused) /* trap 9 */
 static void prefixes_come_and_go(void **unused) /* trap 10 */
 {
   (void)unused;
-  static const char *const prefixed[][2] = {{"bloom", "transformer."}, {"mpt", "transformer."}, {"llama", "model."}, {"gpt_neox", "gpt_neox."}};
+  static const char *const prefixed[][2] = {
+      {"bloom", "transformer."}, {"mpt", "transformer."}, {"llama", "model."}, {"gpt_neox", "gpt_neox."}};
   for (size_t i = 0; i < sizeof prefixed / sizeof prefixed[0]; i++) {
     begin(prefixed[i][0]);
     size_t size = strlen(prefixed[i][1]);
@@ -355,23 +364,35 @@ static void rope_in_its_spellings(void **unused) /* trap 12 */
   expect_scaling("'rope_parameters': {'rope_theta': 5000, 'rope_type': 'default'}", "", NULL, 0);
   expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'linear', 'factor': 4.0}", "linear", "factor", 4);
   expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'linear', 'factor': '4.0'}", "linear", "factor", 4);
-  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'rope_type': 'linear', 'type': 'linear', 'factor': 4.0}", "linear", "factor", 4);
-  expect_scaling("'rope_parameters': {'rope_theta': 5000, 'rope_type': 'linear', 'factor': 4}", "linear", "factor", 4);
-  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'dynamic', 'factor': 2}", "dynamic", "original_length", 32);
-  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'yarn', 'factor': 4, 'original_max_position_embeddings': 8}", "yarn",
-                 "original_length", 8);
-  expect_scaling("'rope_theta': 5000, 'original_max_position_embeddings': 8, 'rope_scaling': {'type': 'yarn', 'factor': 4}", "yarn",
-                 "original_length", 8);
-  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'yarn', 'original_max_position_embeddings': 8, 'finetuned': true}", "yarn",
-                 "factor", 4);
-  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'yarn', 'factor': 4, 'truncate': false, 'mscale': 1, 'mscale_all_dim': 2}",
+  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'rope_type': 'linear', 'type': 'linear', 'factor': 4.0}",
+                 "linear", "factor", 4);
+  expect_scaling("'rope_parameters': {'rope_theta': 5000, 'rope_type': 'linear', 'factor': 4}", "linear", "factor",
+                 4);
+  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'dynamic', 'factor': 2}", "dynamic",
+                 "original_length", 32);
+  expect_scaling(
+      "'rope_theta': 5000, 'rope_scaling': {'type': 'yarn', 'factor': 4, 'original_max_position_embeddings': 8}",
+      "yarn", "original_length", 8);
+  expect_scaling(
+      "'rope_theta': 5000, 'original_max_position_embeddings': 8, 'rope_scaling': {'type': 'yarn', 'factor': 4}",
+      "yarn", "original_length", 8);
+  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'yarn', 'original_max_position_embeddings': 8, "
+                 "'finetuned': true}",
+                 "yarn", "factor", 4);
+  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'yarn', 'factor': 4, 'truncate': false, 'mscale': "
+                 "1, 'mscale_all_dim': 2}",
                  "yarn", "truncate", 0);
-  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'rope_type': 'llama3', 'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4,"
-                 " 'original_max_position_embeddings': 16}", "llama3", "original_length", 16);
-  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'rope_type': 'llama3', 'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4}",
+  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'rope_type': 'llama3', 'factor': 8, 'low_freq_factor': 1, "
+                 "'high_freq_factor': 4,"
+                 " 'original_max_position_embeddings': 16}",
+                 "llama3", "original_length", 16);
+  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'rope_type': 'llama3', 'factor': 8, 'low_freq_factor': 1, "
+                 "'high_freq_factor': 4}",
                  "llama3", "original_length", 32);
-  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'su', 'original_max_position_embeddings': 8, 'short_factor': [1, 1.0625],"
-                 " 'long_factor': [1.5, 4]}", "longrope", "factor", 4);
+  expect_scaling("'rope_theta': 5000, 'rope_scaling': {'type': 'su', 'original_max_position_embeddings': 8, "
+                 "'short_factor': [1, 1.0625],"
+                 " 'long_factor': [1.5, 4]}",
+                 "longrope", "factor", 4);
 }
 
 /* Scores of layer l divided by l + 1: its queries are. */
@@ -442,7 +463,8 @@ static void places_of_models(void **unused)
   scratch_says(error.message, "expected a config.json beside these weights");
   begin("llama");
   snprintf(path, sizeof path, "%s/model.safetensors", folder());
-  assert_int_equal(alibi_model_open(context, folder(), &model, &error), ALIBI_BAD_INPUT); /* a configuration alone */
+  assert_int_equal(alibi_model_open(context, folder(), &model, &error),
+                   ALIBI_BAD_INPUT); /* a configuration alone */
   snprintf(path, sizeof path, "%s/config.json", folder());
   remove(path);
   assert_int_equal(alibi_model_open(context, folder(), &model, &error), ALIBI_BAD_INPUT); /* nothing */
@@ -495,7 +517,8 @@ static void ours_and_theirs_agree(void **unused)
     }
     run(own, same);
     for (size_t l = 0; l < TOKENS * 20; l++)
-      if (memcmp(&theirs[l], &same[l], sizeof theirs[l]) != 0) fail_msg("%s: logit %zu: %g and %g", family_files[i].name, l, (double)theirs[l], (double)same[l]);
+      if (memcmp(&theirs[l], &same[l], sizeof theirs[l]) != 0)
+        fail_msg("%s: logit %zu: %g and %g", family_files[i].name, l, (double)theirs[l], (double)same[l]);
     alibi_model_free(own);
     alibi_model_free(model);
   }
@@ -513,7 +536,8 @@ static void rows_lie_where_they_should(void **unused) /* trap 1 */
       for (size_t d = 0; d < 4; d++) {
         size_t ours = part * 16 + h * 4 + d, source = h * 12 + part * 4 + d;
         model_read_rows(model, parameter_find(&model->list, "blocks.1.attention.qkv.weight"), ours, 1, row);
-        assert_float_equal(row[5], family_number("transformer.h.1.self_attention.query_key_value.weight", source * 16 + 5), 0);
+        assert_float_equal(
+            row[5], family_number("transformer.h.1.self_attention.query_key_value.weight", source * 16 + 5), 0);
         const parameter *bias = parameter_find(&model->list, "blocks.1.attention.qkv.bias");
         assert_float_equal(model->values[bias->offset + ours],
                            family_number("transformer.h.1.self_attention.query_key_value.bias", source), 0);

@@ -1,5 +1,5 @@
-/* Baichuan: Llama with one matrix for queries, keys and values.  13B has ALiBi, 7B RoPE, and no key says so: 40 layers do, as in
- * every other engine.  Version 2 divides the rows of its output weight by their length. */
+/* Baichuan: Llama with one matrix for queries, keys and values.  13B has ALiBi, 7B RoPE, and no key says so: 40
+ * layers do, as in every other engine.  Version 2 divides the rows of its output weight by their length. */
 #include <string.h>
 
 #include "model/families/llama_keys.h"
@@ -25,7 +25,9 @@ static void configure(family_opening *o, alibi_model_config *config)
   config->train_length = keys_size(k, "max_position_embeddings|model_max_length", 4096);
   if (keys_have(k, "z_loss_weight") || config->vocabulary == VOCABULARY_2) {
     o->head = LAYOUT_NORMALISED;
-    family_note(o->notes, "rows of the output weight are divided by their length: version 2 (z_loss_weight, or %d tokens)", VOCABULARY_2);
+    family_note(o->notes,
+                "rows of the output weight are divided by their length: version 2 (z_loss_weight, or %d tokens)",
+                VOCABULARY_2);
   }
   keys_no_effect(k, no_effect);
   if (has_alibi(o, config)) family_set_alibi(o, config, NULL);
@@ -35,13 +37,15 @@ static void configure(family_opening *o, alibi_model_config *config)
 /* Rows of queries and keys are exchanged there in the same way, which ALiBi does not see. */
 static void configure_gguf(family_opening *o, alibi_model_config *config)
 {
-  static const char *const no_effect[] = {"tensor_data_layout", "rope.dimension_count", "rope.freq_base", "rope.scaling.*", NULL};
+  static const char *const no_effect[] = {"tensor_data_layout", "rope.dimension_count", "rope.freq_base",
+                                          "rope.scaling.*", NULL};
   config->norm = ALIBI_NORM_RMS;
   config->activation = ALIBI_SWIGLU;
   family_configure_gguf(o, config);
   if (config->vocabulary == VOCABULARY_2) {
     o->head = LAYOUT_NORMALISED;
-    family_note(o->notes, "rows of the output weight are divided by their length: version 2 (%d tokens)", VOCABULARY_2);
+    family_note(o->notes, "rows of the output weight are divided by their length: version 2 (%d tokens)",
+                VOCABULARY_2);
   }
   if (config->layers == ALIBI_LAYERS) {
     keys_no_effect(o->keys, no_effect);

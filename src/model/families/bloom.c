@@ -5,8 +5,8 @@
 
 #include "model/families/family.h"
 
-/* The slopes that rounding begins with are powers of a base in fp32, as transformers has them: 0.5 comes out as the float
- * below, and then every odd key's product rounds down where one of 0.5 would be a tie. */
+/* The slopes that rounding begins with are powers of a base in fp32, as transformers has them: 0.5 comes out as
+ * the float below, and then every odd key's product rounds down where one of 0.5 would be a tie. */
 static void set_alibi(family_opening *o, alibi_model_config *config)
 {
   enum { MOST = 128 };
@@ -21,13 +21,20 @@ static void set_alibi(family_opening *o, alibi_model_config *config)
     slopes[h] = (float)pow(base, (double)(first ? h + 1 : 2 * (h - power) + 1));
   }
   if (heads <= MOST) family_take_slopes(o, config, slopes, (size_t)heads);
-  else keys_fail(o->keys, "reference numerics: expected at most %d heads, found %lld", (int)MOST, (long long)heads);
+  else
+    keys_fail(o->keys, "reference numerics: expected at most %d heads, found %lld", (int)MOST, (long long)heads);
 }
 
 static void configure(family_opening *o, alibi_model_config *config)
 {
-  static const char *const no_effect[] = {"attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
-                                          "slow_but_exact", "skip_bias_add*", "n_inner", NULL};
+  static const char *const no_effect[] = {"attention_softmax_in_fp32",
+                                          "bias_dropout_fusion",
+                                          "masked_softmax_fusion",
+                                          "offset_alibi",
+                                          "slow_but_exact",
+                                          "skip_bias_add*",
+                                          "n_inner",
+                                          NULL};
   family_keys *k = o->keys;
   config->width = keys_size(k, "hidden_size|n_embed", KEYS_REQUIRED);
   config->layers = keys_size(k, "n_layer|num_hidden_layers", KEYS_REQUIRED);

@@ -1,6 +1,7 @@
-/* Falcon.  The RW models have ALiBi, biases and the sequential block; 7B, 11B and 40B have RoPE and both parts from one input.
- * Queries, keys and values lie group by group, a group being a key-value head with its queries: of one head each in
- * RW, of all heads in 7B.  With ALiBi the bias is added before scores are scaled: the slope is m / sqrt(D). */
+/* Falcon.  The RW models have ALiBi, biases and the sequential block; 7B, 11B and 40B have RoPE and both parts
+ * from one input. Queries, keys and values lie group by group, a group being a key-value head with its queries: of
+ * one head each in RW, of all heads in 7B.  With ALiBi the bias is added before scores are scaled: the slope is m
+ * / sqrt(D). */
 #include <math.h>
 
 #include "model/families/family.h"
@@ -29,14 +30,16 @@ static void configure(family_opening *o, alibi_model_config *config)
   config->norm_bias = true;
   config->bias = keys_boolean(k, "bias", false);
   config->train_length = keys_size(k, "max_position_embeddings|seq_length", 2048);
-  bool grouped = keys_boolean(k, "new_decoder_architecture", family_tensor(o, "h.*.ln_attn.weight") != NULL); /* RefinedWeb */
+  bool grouped =
+      keys_boolean(k, "new_decoder_architecture", family_tensor(o, "h.*.ln_attn.weight") != NULL); /* RefinedWeb */
   bool multi_query = keys_boolean(k, "multi_query", true);
   bool parallel = keys_boolean(k, "parallel_attn", true);
   int64_t kv_heads = keys_size(k, "num_kv_heads|n_head_kv", config->heads);
   int64_t norms = keys_size(k, "num_ln_in_parallel_attn", grouped ? 2 : 1);
   config->kv_heads = grouped ? kv_heads : multi_query ? 1 : config->heads;
   if (norms > 2) keys_fail(k, "key 'num_ln_in_parallel_attn': expected 1 or 2, found %lld", (long long)norms);
-  if (grouped && !parallel) keys_fail(k, "key 'parallel_attn': expected true beside new_decoder_architecture, found false");
+  if (grouped && !parallel)
+    keys_fail(k, "key 'parallel_attn': expected true beside new_decoder_architecture, found false");
   if (parallel) config->parallel = grouped && norms == 2 ? ALIBI_PARALLEL_TWO_NORMS : ALIBI_PARALLEL_ONE_NORM;
   keys_expect_boolean(k, "apply_residual_connection_post_layernorm", false);
   family_set_activation(o, config, "activation", "gelu", false);
@@ -51,7 +54,8 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
 {
   static const char *const no_effect[] = {"tensor_data_layout", NULL};
   family_configure_gguf(o, config);
-  config->parallel = family_tensor(o, "blk.*.attn_norm_2.weight") ? ALIBI_PARALLEL_TWO_NORMS : ALIBI_PARALLEL_ONE_NORM;
+  config->parallel =
+      family_tensor(o, "blk.*.attn_norm_2.weight") ? ALIBI_PARALLEL_TWO_NORMS : ALIBI_PARALLEL_ONE_NORM;
   keys_no_effect(o->keys, no_effect);
   rope_keys_read_gguf(o, config, false);
 }
@@ -77,9 +81,11 @@ static const tensor_rule gguf_rules[] = {
     {.ours = NULL},
 };
 
-static const char *const types[] = {"falcon", "RefinedWebModel", "RefinedWeb", NULL}, *const gguf[] = {"falcon", NULL};
+static const char *const types[] = {"falcon", "RefinedWebModel", "RefinedWeb", NULL}, *const gguf[] = {"falcon",
+                                                                                                       NULL};
 static const char *const prefixes[] = {"transformer.", "", NULL};
-static const char *const ignored[] = {"h.*.self_attention.rotary_emb.inv_freq", "h.*.self_attention.maybe_rotary.inv_freq", NULL};
+static const char *const ignored[] = {"h.*.self_attention.rotary_emb.inv_freq",
+                                      "h.*.self_attention.maybe_rotary.inv_freq", NULL};
 
 const model_family model_family_falcon = {
     .name = "falcon",

@@ -47,7 +47,8 @@ void model_family_types(bool gguf, char *text, size_t size)
   size_t used = 0;
   text[0] = '\0';
   for (size_t i = 0; i < MODEL_FAMILY_COUNT; i++)
-    for (const char *const *t = gguf ? model_family_registry[i]->gguf : model_family_registry[i]->types; t && *t; t++) {
+    for (const char *const *t = gguf ? model_family_registry[i]->gguf : model_family_registry[i]->types; t && *t;
+         t++) {
       int more = snprintf(text + used, size - used, "%s%s", used ? ", " : "", *t);
       if (more < 0 || (size_t)more >= size - used) return;
       used += (size_t)more;
@@ -80,15 +81,16 @@ void family_set_vocabulary(family_opening *o, alibi_model_config *config, const 
   const file_tensor *t = family_tensor(o, name);
   int64_t told = keys_size(o->keys, key, 1);
   if (!t || t->dimensions != 2) {
-    keys_fail(o->keys, "expected an embedding [vocabulary, width] beside it, the tensor '%s%s', found %s", o->prefix, name,
-              t ? "one of another shape" : "none");
+    keys_fail(o->keys, "expected an embedding [vocabulary, width] beside it, the tensor '%s%s', found %s",
+              o->prefix, name, t ? "one of another shape" : "none");
     return;
   }
   if ((uint64_t)told > t->shape[0])
-    keys_fail(o->keys, "key '%s%s': expected at most the %zu rows of the embedding '%s', found %lld", keys_prefix(o->keys), key,
-              t->shape[0], t->name, (long long)told);
+    keys_fail(o->keys, "key '%s%s': expected at most the %zu rows of the embedding '%s', found %lld",
+              keys_prefix(o->keys), key, t->shape[0], t->name, (long long)told);
   else if (keys_have(o->keys, key) && (uint64_t)told < t->shape[0])
-    family_note(o->notes, "vocabulary: %zu, the rows of the embedding; %s says %lld", t->shape[0], key, (long long)told);
+    family_note(o->notes, "vocabulary: %zu, the rows of the embedding; %s says %lld", t->shape[0], key,
+                (long long)told);
   config->vocabulary = (int64_t)t->shape[0];
 }
 
@@ -125,7 +127,8 @@ void family_take_slopes(family_opening *o, alibi_model_config *config, const flo
     int more = snprintf(list + used, sizeof list - used, "%s%.9g", h ? "," : "", (double)slopes[h]);
     used += (size_t)(more > 0 ? more : 0);
   }
-  if (used >= sizeof list) keys_fail(o->keys, "slopes of %zu heads: expected a list of at most %zu bytes", count, sizeof list);
+  if (used >= sizeof list)
+    keys_fail(o->keys, "slopes of %zu heads: expected a list of at most %zu bytes", count, sizeof list);
   else family_set(o, config, "alibi_slopes", list);
 }
 
@@ -139,8 +142,9 @@ void family_set_slopes(family_opening *o, alibi_model_config *config, const char
   if (!t || keys_failed(o->keys)) return;
   for (int d = 0; d < t->dimensions; d++) elements = size_mul(elements, t->shape[d]);
   if (elements != heads || heads > MOST || !family_widen_small(t, slopes)) {
-    keys_fail(o->keys, "tensor '%s': expected one slope for each of the %zu heads (F32, F16 or BF16), found %zu of type %s", t->name,
-              heads, elements, tensor_type_name(t->type));
+    keys_fail(o->keys,
+              "tensor '%s': expected one slope for each of the %zu heads (F32, F16 or BF16), found %zu of type %s",
+              t->name, heads, elements, tensor_type_name(t->type));
     return;
   }
   for (size_t h = 0; h < heads; h++) {
@@ -163,7 +167,9 @@ void family_set_activation(family_opening *o, alibi_model_config *config, const 
     const char *names[6];
     alibi_activation plain, gated;
   } known[] = {{{"gelu", "gelu_python"}, ALIBI_GELU_ERF, ALIBI_GEGLU},
-               {{"gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_tanh", "gelu_python_tanh"}, ALIBI_GELU_TANH, ALIBI_GEGLU_TANH},
+               {{"gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_tanh", "gelu_python_tanh"},
+                ALIBI_GELU_TANH,
+                ALIBI_GEGLU_TANH},
                {{"silu", "swish"}, ALIBI_SILU, ALIBI_SWIGLU},
                {{"relu"}, ALIBI_RELU, ALIBI_REGLU}};
   const char *name = keys_text(o->keys, keys, otherwise);
@@ -197,7 +203,8 @@ status family_configure(family_opening *o, alibi_model_config *config, alibi_err
   find_prefix(o);
   alibi_model_config_init(config);
   (o->gguf ? o->family->configure_gguf : o->family->configure)(o, config);
-  if (o->reference && !o->rounds) family_note(o->notes, "reference numerics: this model has no rounding of its own");
+  if (o->reference && !o->rounds)
+    family_note(o->notes, "reference numerics: this model has no rounding of its own");
   TRY(keys_finish(o->keys, error));
   result = model_config_resolve(config, &why);
   if (result != ALIBI_OK) RAISE(error, ALIBI_BAD_INPUT, "%s: %s", o->path, why.message);

@@ -1,9 +1,9 @@
 /* model/families/family.h - the seam of model families: what a public model's files say, in the words of ours.
  *
- * A family is one file and one `const model_family`: it reads the configuration (config.json, or the keys of a GGUF
- * file) into an alibi_model_config, for the block is data, and says in a table of rules in which tensors of the file
- * each of our parameters lies.  Everything else is here: which keys were asked for, where tensors are looked for,
- * shapes and types, what is left over. */
+ * A family is one file and one `const model_family`: it reads the configuration (config.json, or the keys of a
+ * GGUF file) into an alibi_model_config, for the block is data, and says in a table of rules in which tensors of
+ * the file each of our parameters lies.  Everything else is here: which keys were asked for, where tensors are
+ * looked for, shapes and types, what is left over. */
 #ifndef MODEL_FAMILIES_FAMILY_H
 #define MODEL_FAMILIES_FAMILY_H
 
@@ -15,9 +15,10 @@
 
 /* How the rows of our parameter lie in theirs.  (A vector is a matrix of one column.) */
 typedef enum tensor_layout {
-  LAYOUT_ROWS = 0,   /* as they are; of several tensors one after the other */
-  LAYOUT_GROUPS,     /* queries, keys and values in one tensor: of every key-value head its queries, its key, its value */
-  LAYOUT_TURNED,     /* stored [in, out] (transformers' Conv1D); a vector as it is */
+  LAYOUT_ROWS = 0, /* as they are; of several tensors one after the other */
+  LAYOUT_GROUPS, /* queries, keys and values in one tensor: of every key-value head its queries, its key, its value
+                  */
+  LAYOUT_TURNED, /* stored [in, out] (transformers' Conv1D); a vector as it is */
   LAYOUT_SWAPPED,    /* the second half of the rows first */
   LAYOUT_NORMALISED, /* every row divided by its length */
   LAYOUT_FIRST_ROW   /* our vector is the first row of a table */
@@ -38,33 +39,34 @@ struct family_opening;
 
 /* Lists end with NULL, rules with one whose ours is NULL.  What is not there may be NULL. */
 typedef struct model_family {
-  const char *name;              /* "bloom" */
-  const char *const *types;      /* values of model_type in config.json */
-  const char *const *gguf;       /* values of general.architecture */
-  const char *const *prefixes;   /* of tensor names, "" among them; the first with which `embedding` is there */
-  const char *embedding;         /* the tensor that is looked for: "wte.weight" */
-  /* From config.json, and from GGUF keys (without their architecture's name before them).  What is wrong is told to
-   * o->keys (keys_fail), so nothing is returned. */
+  const char *name;            /* "bloom" */
+  const char *const *types;    /* values of model_type in config.json */
+  const char *const *gguf;     /* values of general.architecture */
+  const char *const *prefixes; /* of tensor names, "" among them; the first with which `embedding` is there */
+  const char *embedding;       /* the tensor that is looked for: "wte.weight" */
+  /* From config.json, and from GGUF keys (without their architecture's name before them).  What is wrong is told
+   * to o->keys (keys_fail), so nothing is returned. */
   void (*configure)(struct family_opening *o, alibi_model_config *config);
   void (*configure_gguf)(struct family_opening *o, alibi_model_config *config);
-  const tensor_rule *rules;      /* of safetensors and PyTorch files; of GGUF those of family_gguf.c, after gguf_rules */
+  const tensor_rule
+      *rules; /* of safetensors and PyTorch files; of GGUF those of family_gguf.c, after gguf_rules */
   const tensor_rule *gguf_rules;
-  const char *const *ignored;    /* tensors that change no number, with '*' for any text, and without a prefix */
+  const char *const *ignored; /* tensors that change no number, with '*' for any text, and without a prefix */
 } model_family;
 
 /* What a model is opened with, and what is known so far. */
 typedef struct family_opening {
   const model_family *family;
-  const char *path;        /* of the configuration, for sentences */
+  const char *path; /* of the configuration, for sentences */
   const tensor_file *file;
   bool gguf;
-  const char *prefix;      /* of tensor names */
-  bool reference;          /* numerics: the family's own rounding where it has one */
-  bool rounds;             /* and it has */
+  const char *prefix; /* of tensor names */
+  bool reference;     /* numerics: the family's own rounding where it has one */
+  bool rounds;        /* and it has */
   family_keys *keys;
   family_notes *notes;
-  tensor_layout head;      /* of the output weight: LAYOUT_ROWS, or LAYOUT_NORMALISED */
-  bool scale_by_layer;     /* scores of block l are divided by l + 1 */
+  tensor_layout head;            /* of the output weight: LAYOUT_ROWS, or LAYOUT_NORMALISED */
+  bool scale_by_layer;           /* scores of block l are divided by l + 1 */
   const file_tensor *divisors;   /* of rotary frequencies, which became settings; or NULL */
   const file_tensor *spare_head; /* an output weight beside a model that uses the embedding; or NULL */
 } family_opening;
@@ -86,8 +88,8 @@ void family_set_number(family_opening *o, alibi_model_config *config, const char
 
 /* vocabulary: the rows of the embedding, which are at least as many as the key says (where it is there). */
 void family_set_vocabulary(family_opening *o, alibi_model_config *config, const char *key);
-/* tied, from tie_word_embeddings; where the key is absent `otherwise`, as the reference has it.  head: their tensor of the
- * output weight, as rules name it. */
+/* tied, from tie_word_embeddings; where the key is absent `otherwise`, as the reference has it.  head: their
+ * tensor of the output weight, as rules name it. */
 void family_set_tied(family_opening *o, alibi_model_config *config, const char *head, bool otherwise);
 /* ALiBi with the family's rounding, if it was asked for ("bfloat16-keys"; NULL: the family has none). */
 void family_set_alibi(family_opening *o, alibi_model_config *config, const char *rounding);
@@ -108,7 +110,7 @@ extern const tensor_rule family_gguf_rules[];
 /* Everything of the opening that needs no memory for weights: config is resolved, all keys are understood. */
 status family_configure(family_opening *o, alibi_model_config *config, alibi_error *error);
 /* A model whose weights lie in the file, which it does not own yet. */
-status family_load(family_opening *o, alibi_context *context, const alibi_model_config *config, alibi_model **model,
-                   alibi_error *error);
+status family_load(family_opening *o, alibi_context *context, const alibi_model_config *config,
+                   alibi_model **model, alibi_error *error);
 
 #endif

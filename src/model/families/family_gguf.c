@@ -1,5 +1,5 @@
-/* What GGUF files of all architectures have in common: the same names for the same parts, and the same keys.  Biases have
- * no key: they are where their tensors are. */
+/* What GGUF files of all architectures have in common: the same names for the same parts, and the same keys.
+ * Biases have no key: they are where their tensors are. */
 #include "model/families/family.h"
 
 const tensor_rule family_gguf_rules[] = {
@@ -39,8 +39,10 @@ void family_configure_gguf(family_opening *o, alibi_model_config *config)
   config->head_size = keys_size(k, "attention.key_length|attention.value_length", 1);
   if (!keys_have(k, "attention.key_length|attention.value_length")) config->head_size = 0;
   bool rms = config->norm == ALIBI_NORM_RMS;
-  config->norm_epsilon = keys_real(k, rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 1e-5);
-  config->norm_bias = !rms && (family_tensor(o, "output_norm.bias") || family_tensor(o, "blk.*.attn_output_norm.bias"));
+  config->norm_epsilon =
+      keys_real(k, rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 1e-5);
+  config->norm_bias =
+      !rms && (family_tensor(o, "output_norm.bias") || family_tensor(o, "blk.*.attn_output_norm.bias"));
   family_set_vocabulary(o, config, "vocab_size");
   config->tied = !family_tensor(o, "output.weight");
   config->bias = false;

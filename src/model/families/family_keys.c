@@ -1,6 +1,6 @@
 /* The configuration as a flat list of paths and values, each with a mark when it is asked for.  A public model's
- * configuration can change its numbers by any key; so nothing may be skipped in silence, and what families know to be
- * without effect they have to say. */
+ * configuration can change its numbers by any key; so nothing may be skipped in silence, and what families know to
+ * be without effect they have to say. */
 #include "model/families/family_keys.h"
 
 #include <math.h>
@@ -27,22 +27,27 @@ struct family_keys {
 };
 
 /* Keys of the library that saves configurations: how it is run, trained, generated from. */
+/* clang-format off */
 static const char *const without_effect[] = {
-    "architectures", "auto_map*", "model_type", "torch_dtype", "dtype", "transformers_version", "use_cache",
-    "_name_or_path", "name_or_path", "_commit_hash", "*_token_id", "*dropout*", "*_pdrop", "initializer_range",
-    "init_std", "gradient_checkpointing*", "use_return_dict", "return_dict", "output_attentions", "output_hidden_states",
-    "torchscript", "id2label*", "label2id*", "num_labels", "problem_type", "task_specific_params*", "finetuning_task",
-    "tokenizer_class", "tokenizer_name", "license", "keys_to_ignore_at_inference", "attn_implementation",
-    "_attn_implementation*", "_flash_attn_2_enabled", "use_flash_attn", "use_flash_attention", "chunk_size_feed_forward",
-    "is_decoder", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
-    "begin_suppress_tokens", "typical_p", "tf_legacy_loss", "use_bfloat16", "temperature", "top_k", "top_p",
-    "repetition_penalty", "do_sample", "num_beams", "num_beam_groups", "num_return_sequences", "max_length",
-    "min_length", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "diversity_penalty",
-    "early_stopping", "bad_words_ids", "output_scores", "return_dict_in_generate", "prefix", "summary_*", "pretraining_tp",
-    "unsloth_*", "vocab_file", "transformers.js_config*", NULL};
+    "architectures", "auto_map*", "model_type", "torch_dtype", "dtype", "transformers_version", "_name_or_path",
+    "name_or_path", "_commit_hash", "license", "tokenizer_class", "tokenizer_name", "vocab_file", "unsloth_*",
+    "transformers.js_config*", "use_cache", "*_token_id", "*dropout*", "*_pdrop", "initializer_range",
+    "init_std", "gradient_checkpointing*", "use_return_dict", "return_dict", "output_attentions",
+    "output_hidden_states", "torchscript", "id2label*", "label2id*", "num_labels", "problem_type",
+    "task_specific_params*", "finetuning_task", "keys_to_ignore_at_inference", "attn_implementation",
+    "_attn_implementation*", "_flash_attn_2_enabled", "use_flash_attn", "use_flash_attention",
+    "chunk_size_feed_forward", "is_decoder", "remove_invalid_values", "exponential_decay_length_penalty",
+    "suppress_tokens", "begin_suppress_tokens", "typical_p", "tf_legacy_loss", "use_bfloat16", "temperature",
+    "top_k", "top_p", "repetition_penalty", "do_sample", "num_beams", "num_beam_groups", "num_return_sequences",
+    "max_length", "min_length", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
+    "diversity_penalty", "early_stopping", "bad_words_ids", "output_scores", "return_dict_in_generate", "prefix",
+    "summary_*", "pretraining_tp",
+    NULL};
+/* clang-format on */
 
 /* The same of GGUF files: names, texts, how they were made. */
-static const char *const without_effect_gguf[] = {"general.*", "tokenizer.*", "split.*", "quantize.*", "imatrix.*", NULL};
+static const char *const without_effect_gguf[] = {"general.*",  "tokenizer.*", "split.*",
+                                                  "quantize.*", "imatrix.*",   NULL};
 
 /* What would be another model. */
 static const char *const must_be_false[] = {"is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder",
@@ -110,8 +115,7 @@ static status ignore(family_keys *keys, const char *const *names, alibi_error *e
     }
     keys->count = kept;
     if (found == 0)
-      return fail(error, ALIBI_INVALID, "ignore_config: expected keys of %s, found '%s', which is none", keys->what,
-                  names[n]);
+      return fail(error, ALIBI_INVALID, "ignore_config: expected keys of %s, found '%s', which is none", keys->what, names[n]);
     family_note(keys->notes, "key '%s': ignored, as asked", names[n]);
   }
   return ALIBI_OK;

@@ -1,9 +1,9 @@
-/* model/families/family_keys.h - a reader over the keys of a configuration that remembers which ones were asked for,
- * so that what nobody asked for is an error that names it.
+/* model/families/family_keys.h - a reader over the keys of a configuration that remembers which ones were asked
+ * for, so that what nobody asked for is an error that names it.
  *
- * Keys of objects within objects are read by their path, "attn_config.alibi".  A name may be several with '|' between
- * them, spellings of one key: those that are there have to agree.  null counts as absent.  The first thing that is
- * wrong is remembered, and everything read after it is its default; keys_finish tells. */
+ * Keys of objects within objects are read by their path, "attn_config.alibi".  A name may be several with '|'
+ * between them, spellings of one key: those that are there have to agree.  null counts as absent.  The first thing
+ * that is wrong is remembered, and everything read after it is its default; keys_finish tells. */
 #ifndef MODEL_FAMILIES_FAMILY_KEYS_H
 #define MODEL_FAMILIES_FAMILY_KEYS_H
 
@@ -31,7 +31,7 @@ double keys_real(family_keys *keys, const char *names, double otherwise); /* als
 bool keys_boolean(family_keys *keys, const char *names, bool otherwise);
 const char *keys_text(family_keys *keys, const char *names, const char *otherwise);
 bool keys_is_text(const family_keys *keys, const char *names, const char *text); /* does not count as reading */
-const json_node *keys_array(family_keys *keys, const char *names); /* NULL: none */
+const json_node *keys_array(family_keys *keys, const char *names);               /* NULL: none */
 
 /* The only value that we run; absent is fine. */
 void keys_expect_boolean(family_keys *keys, const char *names, bool value);

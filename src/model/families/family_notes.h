@@ -1,5 +1,5 @@
-/* model/families/family_notes.h - what a user may want to know about how a model was opened: keys without effect, keys
- * ignored as asked, what is not read.  Sentences, in order. */
+/* model/families/family_notes.h - what a user may want to know about how a model was opened: keys without effect,
+ * keys ignored as asked, what is not read.  Sentences, in order. */
 #ifndef MODEL_FAMILIES_FAMILY_NOTES_H
 #define MODEL_FAMILIES_FAMILY_NOTES_H
 

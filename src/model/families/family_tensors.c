@@ -1,7 +1,8 @@
-/* Where each parameter lies.  First every parameter finds its tensors, whose shapes and types are checked against the
- * configuration before any memory is asked for, since a damaged file can claim any size; and every tensor has to be
- * somebody's.  Then weights are placed: a weight becomes a list of parts, rows of the mapped file in their own type,
- * whatever the order in which a family stores them.  Only norms, biases and position tables are copied, as fp32. */
+/* Where each parameter lies.  First every parameter finds its tensors, whose shapes and types are checked against
+ * the configuration before any memory is asked for, since a damaged file can claim any size; and every tensor has
+ * to be somebody's.  Then weights are placed: a weight becomes a list of parts, rows of the mapped file in their
+ * own type, whatever the order in which a family stores them.  Only norms, biases and position tables are copied,
+ * as fp32. */
 #include "model/families/family_tensors.h"
 
 #include <math.h>
@@ -34,8 +35,8 @@ void family_tensor_name(const family_opening *o, const char *theirs, const char 
   snprintf(full + used, FAMILY_NAME_SIZE - used, "%s", ending);
 }
 
-
-/* Is it our parameter's name, or all of it but the last word?  *last: that word, NULL where the rule has it too. */
+/* Is it our parameter's name, or all of it but the last word?  *last: that word, NULL where the rule has it too.
+ */
 bool family_rule_is_for(const char *ours, const char *name, char block[FAMILY_BLOCK_SIZE], const char **last)
 {
   block[0] = '\0';
@@ -54,7 +55,8 @@ bool family_rule_is_for(const char *ours, const char *name, char block[FAMILY_BL
 }
 
 /* Fills in what the rule says; true where all of it is in the file. */
-static bool follow(const family_opening *o, const tensor_rule *rule, const char *block, const char *last, placement *place)
+static bool follow(const family_opening *o, const tensor_rule *rule, const char *block, const char *last,
+                   placement *place)
 {
   bool all = true;
   place->layout = rule->layout;
@@ -74,8 +76,8 @@ static status missing(const family_opening *o, const tensor_rule *rule, const ch
   size_t i = 0;
   while (i + 1 < place->count && place->tensors[i]) i++;
   family_tensor_name(o, rule->theirs[i], block, last, full);
-  return fail(error, ALIBI_BAD_INPUT, "%s: expected a tensor '%s' (%s), found none", tensor_file_path(o->file, 0), full,
-              place->p->name);
+  return fail(error, ALIBI_BAD_INPUT, "%s: expected a tensor '%s' (%s), found none", tensor_file_path(o->file, 0),
+              full, place->p->name);
 }
 
 /* A gate that lies apart, of a feed-forward part that has none. */
@@ -85,11 +87,12 @@ static bool is_of_gates(const alibi_model_config *config, const tensor_rule *rul
          op_activation_parts(model_config_activation(config)) == 1;
 }
 
-static status find_tensors(const family_opening *o, const alibi_model_config *config, const parameter *p, placement *place,
-                           alibi_error *error)
+static status find_tensors(const family_opening *o, const alibi_model_config *config, const parameter *p,
+                           placement *place, alibi_error *error)
 {
   static const tensor_rule none[] = {{.ours = NULL}};
-  const tensor_rule *tables[2] = {o->gguf ? o->family->gguf_rules : o->family->rules, o->gguf ? family_gguf_rules : none};
+  const tensor_rule *tables[2] = {o->gguf ? o->family->gguf_rules : o->family->rules,
+                                  o->gguf ? family_gguf_rules : none};
   const tensor_rule *first = NULL;
   char block[FAMILY_BLOCK_SIZE], first_block[FAMILY_BLOCK_SIZE] = "";
   const char *last, *first_last = NULL;
@@ -104,7 +107,8 @@ static status find_tensors(const family_opening *o, const alibi_model_config *co
       memcpy(first_block, block, sizeof block);
     }
   if (first) return missing(o, first, first_block, first_last, &first_place, error);
-  return fail(error, ALIBI_FAILED, "family '%s': expected a rule for the parameter '%s', found none", o->family->name, p->name);
+  return fail(error, ALIBI_FAILED, "family '%s': expected a rule for the parameter '%s', found none",
+              o->family->name, p->name);
 }
 
 /* ---- shapes and types ---- */
@@ -131,8 +135,8 @@ static status check_type(const family_opening *o, const placement *place, const 
   bool whole_rows = place->p->placeable ? place->layout != LAYOUT_TURNED : !place->p->vector;
   if (known && (is_float(type) || whole_rows)) return ALIBI_OK;
   return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected one of the types F32, F16, BF16%s, found %s",
-              tensor_file_path_of(o->file, t), t->name, whole_rows ? ", Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K" : "",
-              tensor_type_name(t->type));
+              tensor_file_path_of(o->file, t), t->name,
+              whole_rows ? ", Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K" : "", tensor_type_name(t->type));
 }
 
 /* Rows of part i of the parameter's rows in file order. */
@@ -145,8 +149,8 @@ static size_t rows_of_part(const alibi_model_config *c, const placement *place, 
   return place->count == 3 ? keys : 2 * keys;
 }
 
-static status check_shape(const family_opening *o, const alibi_model_config *config, const placement *place, size_t i,
-                          alibi_error *error)
+static status check_shape(const family_opening *o, const alibi_model_config *config, const placement *place,
+                          size_t i, alibi_error *error)
 {
   const file_tensor *t = place->tensors[i];
   const parameter *p = place->p;
@@ -156,18 +160,19 @@ static status check_shape(const family_opening *o, const alibi_model_config *con
   int dimensions = p->vector && !table ? 1 : 2;
   for (int d = 0; d < t->dimensions && d < 2; d++) found[d] = t->shape[d];
   if (t->dimensions != dimensions)
-    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected %d dimension%s, found %d", path, t->name, dimensions,
-                dimensions == 1 ? "" : "s", t->dimensions);
+    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected %d dimension%s, found %d", path, t->name,
+                dimensions, dimensions == 1 ? "" : "s", t->dimensions);
   if (table) {
     if (found[0] >= 1 && found[1] == rows) return ALIBI_OK;
-    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected rows of %zu numbers, found shape [%zu, %zu]", path, t->name,
-                rows, found[0], found[1]);
+    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected rows of %zu numbers, found shape [%zu, %zu]",
+                path, t->name, rows, found[0], found[1]);
   }
   if (dimensions == 1 && found[0] != rows)
-    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected shape [%zu], found [%zu]", path, t->name, rows, found[0]);
+    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected shape [%zu], found [%zu]", path, t->name, rows,
+                found[0]);
   if (dimensions == 2 && (found[turned] != rows || found[!turned] != columns))
-    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected shape [%zu, %zu], found [%zu, %zu]", path, t->name,
-                turned ? columns : rows, turned ? rows : columns, found[0], found[1]);
+    return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected shape [%zu, %zu], found [%zu, %zu]", path,
+                t->name, turned ? columns : rows, turned ? rows : columns, found[0], found[1]);
   return ALIBI_OK;
 }
 
@@ -202,7 +207,8 @@ static status check_left_over(const family_opening *o, const placement *places, 
     const file_tensor *t = tensor_file_at(o->file, i);
     if (bsearch(&t, used, n, sizeof *used, by_address)) continue;
     if (!is_ignored(o, t))
-      RAISE(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected no such tensor in a model of the family '%s' with this configuration",
+      RAISE(error, ALIBI_BAD_INPUT,
+            "%s: tensor '%s': expected no such tensor in a model of the family '%s' with this configuration",
             tensor_file_path_of(o->file, t), t->name, o->family->name);
     if (t != o->spare_head && t != o->divisors) family_note(o->notes, "tensor '%s': not read, it changes no number", t->name);
   }
@@ -238,12 +244,13 @@ static size_t bytes_of(weight_type type, size_t elements)
 
 static matrix_part part_of(const file_tensor *t, weight_type type, size_t rows, size_t first, size_t row_bytes)
 {
-  return (matrix_part){.type = type, .rows = rows, .data = (const char *)t->data + first * row_bytes, .row_bytes = row_bytes};
+  return (matrix_part){
+      .type = type, .rows = rows, .data = (const char *)t->data + first * row_bytes, .row_bytes = row_bytes};
 }
 
 /* Queries, keys and values, of every key-value head one after the other. */
-static size_t parts_of_groups(const alibi_model_config *c, const file_tensor *t, weight_type type, size_t row_bytes,
-                              matrix_part *parts)
+static size_t parts_of_groups(const alibi_model_config *c, const file_tensor *t, weight_type type,
+                              size_t row_bytes, matrix_part *parts)
 {
   size_t d = (size_t)c->head_size, groups = (size_t)c->kv_heads, queries = (size_t)(c->heads / c->kv_heads) * d;
   size_t sizes[3] = {queries, d, d}, first = 0;
@@ -309,18 +316,20 @@ done:
 static bool divides_queries(const family_opening *o, const parameter *p, double *divisor)
 {
   unsigned block;
-  if (!o->scale_by_layer || !strstr(p->name, ".attention.qkv.") || sscanf(p->name, "blocks.%u.", &block) != 1) return false;
+  if (!o->scale_by_layer || !strstr(p->name, ".attention.qkv.") || sscanf(p->name, "blocks.%u.", &block) != 1)
+    return false;
   *divisor = block + 1.0;
   return true;
 }
 
 /* Queries divided: the scores are.  They lie in the first part. */
-static status query_scales(const alibi_model_config *config, const matrix_part *part, double divisor, float **scales,
-                           alibi_error *error)
+static status query_scales(const alibi_model_config *config, const matrix_part *part, double divisor,
+                           float **scales, alibi_error *error)
 {
   status result = memory_new(scales, part->rows, sizeof **scales, "scales of rows", error);
   size_t queries = (size_t)(config->heads * config->head_size);
-  for (size_t r = 0; result == ALIBI_OK && r < part->rows; r++) (*scales)[r] = r < queries ? (float)(1 / divisor) : 1;
+  for (size_t r = 0; result == ALIBI_OK && r < part->rows; r++)
+    (*scales)[r] = r < queries ? (float)(1 / divisor) : 1;
   return result;
 }
 
@@ -331,8 +340,10 @@ static status place_weight(const family_opening *o, alibi_model *model, const pl
   float *scales = NULL;
   double divisor;
   status result;
-  if (place->layout == LAYOUT_NORMALISED) TRY(row_scales(model->context, &parts[0], place->p->columns, &scales, error));
-  if (divides_queries(o, place->p, &divisor)) TRY(query_scales(&model->config, &parts[0], divisor, &scales, error));
+  if (place->layout == LAYOUT_NORMALISED)
+    TRY(row_scales(model->context, &parts[0], place->p->columns, &scales, error));
+  if (divides_queries(o, place->p, &divisor))
+    TRY(query_scales(&model->config, &parts[0], divisor, &scales, error));
   parts[0].row_scales = scales;
   TRY(model_place(model, place->p, parts, count, error));
 done:
@@ -351,10 +362,12 @@ static status copy(const family_opening *o, alibi_model *model, const placement 
   for (size_t i = 0; i < count; i++) {
     size_t rows = parts[i].group ? parts[i].group : parts[i].rows;
     for (size_t done = 0, g = 0; done < parts[i].rows; done += rows, g++, out += rows * columns)
-      model->context->kernel->widen(parts[i].type, rows * columns, (const char *)parts[i].data + g * parts[i].group_bytes, out);
+      model->context->kernel->widen(parts[i].type, rows * columns,
+                                    (const char *)parts[i].data + g * parts[i].group_bytes, out);
   }
   if (divides_queries(o, p, &divisor))
-    for (int64_t e = 0; e < model->config.heads * model->config.head_size; e++) values[e] = (float)(values[e] / divisor);
+    for (int64_t e = 0; e < model->config.heads * model->config.head_size; e++)
+      values[e] = (float)(values[e] / divisor);
   for (size_t e = 0; e < p->rows * columns; e++)
     if (!isfinite(values[e]))
       return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected finite numbers, found %g",

@@ -1,5 +1,5 @@
-/* GPT-NeoX (Pythia): RoPE on a share of each head, both parts from the block's input with a norm each.  Queries, keys and values lie
- * head by head (GGUF: all of each together). */
+/* GPT-NeoX (Pythia): RoPE on a share of each head, both parts from the block's input with a norm each.  Queries,
+ * keys and values lie head by head (GGUF: all of each together). */
 #include "model/families/family.h"
 #include "model/families/rope_keys.h"
 

@@ -1,5 +1,6 @@
-/* Jais (and BTLM): GPT-2 with ALiBi, a gated feed-forward part whose gate is c_fc2, and the scales of maximal update
- * parametrisation: of the embedding, of scores (1 / D), of logits.  Slopes are stored, and may be others than the rule's. */
+/* Jais (and BTLM): GPT-2 with ALiBi, a gated feed-forward part whose gate is c_fc2, and the scales of maximal
+ * update parametrisation: of the embedding, of scores (1 / D), of logits.  Slopes are stored, and may be others
+ * than the rule's. */
 #include "model/families/jais_keys.h"
 
 #include <stdio.h>
@@ -17,7 +18,8 @@ static void read_scaling(family_opening *o, alibi_model_config *config)
   if (keys_have(k, "alibi_scaling.factor"))
     snprintf(text, sizeof text, "linear:factor=%.17g", keys_real(k, "alibi_scaling.factor", 1));
   else
-    snprintf(text, sizeof text, "dynamic:original_length=%lld", (long long)keys_size(k, "alibi_scaling.train_seq_len", KEYS_REQUIRED));
+    snprintf(text, sizeof text, "dynamic:original_length=%lld",
+             (long long)keys_size(k, "alibi_scaling.train_seq_len", KEYS_REQUIRED));
   if (!keys_failed(k)) family_set(o, config, "extension", text);
 }
 
@@ -53,8 +55,8 @@ void jais_keys_read(family_opening *o, alibi_model_config *config)
   }
 }
 
-/* Scales of the embedding and of the logits are inside the tensors there; an output weight of its own has to be, since the
- * embedding has another scale. */
+/* Scales of the embedding and of the logits are inside the tensors there; an output weight of its own has to be,
+ * since the embedding has another scale. */
 static void configure_gguf(family_opening *o, alibi_model_config *config)
 {
   config->activation = ALIBI_SWIGLU;

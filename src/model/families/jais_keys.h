@@ -1,4 +1,5 @@
-/* model/families/jais_keys.h - Jais and BTLM are one architecture whose configurations spell their scales differently. */
+/* model/families/jais_keys.h - Jais and BTLM are one architecture whose configurations spell their scales
+ * differently. */
 #ifndef MODEL_FAMILIES_JAIS_KEYS_H
 #define MODEL_FAMILIES_JAIS_KEYS_H
 

@@ -1,6 +1,7 @@
-/* jina-bert-v2: an encoder with symmetric ALiBi.  Norms come after their parts, and one after the embedding, to which that of token
- * type 0 is added; the feed-forward part is gated, its two halves in one matrix whose name says which is the gate.  Its model_type
- * is bert's.  What is run is what embeddings are made from: the heads of its trainings (pooler, cls) are not read. */
+/* jina-bert-v2: an encoder with symmetric ALiBi.  Norms come after their parts, and one after the embedding, to
+ * which that of token type 0 is added; the feed-forward part is gated, its two halves in one matrix whose name
+ * says which is the gate.  Its model_type is bert's.  What is run is what embeddings are made from: the heads of
+ * its trainings (pooler, cls) are not read. */
 #include <string.h>
 
 #include "model/families/family.h"
@@ -26,11 +27,14 @@ static void norm_queries(family_opening *o, alibi_model_config *config, const ch
 
 static void configure(family_opening *o, alibi_model_config *config)
 {
-  static const char *const no_effect[] = {"alibi_starting_size", "emb_pooler", "type_vocab_size", "model_max_length", "tie_word_embeddings", NULL};
+  static const char *const no_effect[] = {"alibi_starting_size", "emb_pooler",          "type_vocab_size",
+                                          "model_max_length",    "tie_word_embeddings", NULL};
   family_keys *k = o->keys;
   const char *positions = keys_text(k, "position_embedding_type", "absolute");
   if (strcmp(positions, "alibi") != 0)
-    keys_fail(k, "key 'position_embedding_type': expected alibi (a jina-bert-v2; other models of the type bert are not known), found '%s'",
+    keys_fail(k,
+              "key 'position_embedding_type': expected alibi (a jina-bert-v2; other models of the type bert are "
+              "not known), found '%s'",
               positions);
   config->width = keys_size(k, "hidden_size", KEYS_REQUIRED);
   config->layers = keys_size(k, "num_hidden_layers", KEYS_REQUIRED);
@@ -67,7 +71,8 @@ static const tensor_rule rules[] = {
     {"embedding.shift", {"embeddings.token_type_embeddings.weight"}, LAYOUT_FIRST_ROW},
     {"embedding_norm", {"embeddings.LayerNorm"}, LAYOUT_ROWS},
     {"blocks.*.attention.qkv",
-     {"encoder.layer.*.attention.self.query", "encoder.layer.*.attention.self.key", "encoder.layer.*.attention.self.value"},
+     {"encoder.layer.*.attention.self.query", "encoder.layer.*.attention.self.key",
+      "encoder.layer.*.attention.self.value"},
      LAYOUT_ROWS},
     {"blocks.*.attention.query_norm", {"encoder.layer.*.attention.self.layer_norm_q"}, LAYOUT_ROWS},
     {"blocks.*.attention.key_norm", {"encoder.layer.*.attention.self.layer_norm_k"}, LAYOUT_ROWS},
@@ -90,7 +95,8 @@ static const tensor_rule gguf_rules[] = {
 
 static const char *const types[] = {"bert", NULL}, *const gguf[] = {"jina-bert-v2", NULL};
 static const char *const prefixes[] = {"", "bert.", NULL};
-static const char *const ignored[] = {"pooler.*", "/cls.*", "embeddings.position_ids", "embeddings.token_type_ids", NULL};
+static const char *const ignored[] = {"pooler.*", "/cls.*", "embeddings.position_ids", "embeddings.token_type_ids",
+                                      NULL};
 
 const model_family model_family_jina_bert_v2 = {
     .name = "jina-bert-v2",

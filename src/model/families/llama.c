@@ -7,12 +7,15 @@
 #include "model/families/rope_keys.h"
 
 const char *const llama_prefixes[] = {"model.", "", NULL};
-const char *const llama_ignored[] = {"layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq", "rope_freqs.weight", NULL};
+const char *const llama_ignored[] = {"layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq",
+                                     "rope_freqs.weight", NULL};
 
 const tensor_rule llama_rules[] = {
     {"embedding", {"embed_tokens"}, LAYOUT_ROWS},
     {"blocks.*.attention_norm", {"layers.*.input_layernorm"}, LAYOUT_ROWS},
-    {"blocks.*.attention.qkv", {"layers.*.self_attn.q_proj", "layers.*.self_attn.k_proj", "layers.*.self_attn.v_proj"}, LAYOUT_ROWS},
+    {"blocks.*.attention.qkv",
+     {"layers.*.self_attn.q_proj", "layers.*.self_attn.k_proj", "layers.*.self_attn.v_proj"},
+     LAYOUT_ROWS},
     {"blocks.*.attention.query_norm", {"layers.*.self_attn.q_norm"}, LAYOUT_ROWS},
     {"blocks.*.attention.key_norm", {"layers.*.self_attn.k_norm"}, LAYOUT_ROWS},
     {"blocks.*.attention.output", {"layers.*.self_attn.o_proj"}, LAYOUT_ROWS},
@@ -71,7 +74,8 @@ int64_t llama_keys_window(family_opening *o, const alibi_model_config *config)
     else if (strcmp(type, "full_attention") != 0)
       keys_fail(k, "key 'layer_types': expected full_attention or sliding_attention, found '%s'", type);
   }
-  if (!types && used) count = (size_t)config->layers, sliding = from < config->layers ? (size_t)(config->layers - from) : 0;
+  if (!types && used)
+    count = (size_t)config->layers, sliding = from < config->layers ? (size_t)(config->layers - from) : 0;
   if (sliding == 0) return 0;
   if (sliding < count)
     keys_fail(k, "key '%s': expected the same attention in all layers, found a window in %zu of %zu",
@@ -87,7 +91,8 @@ static void configure(family_opening *o, alibi_model_config *config)
   keys_no_effect(k, no_effect);
   keys_expect_boolean(k, "rope_interleaved", false);
   config->train_length = keys_size(k, "max_position_embeddings", 2048);
-  config->qkv_bias = config->attention_output_bias = keys_boolean(k, "attention_bias", false) ? ALIBI_BIAS_YES : ALIBI_BIAS_NO;
+  config->qkv_bias = config->attention_output_bias =
+      keys_boolean(k, "attention_bias", false) ? ALIBI_BIAS_YES : ALIBI_BIAS_NO;
   config->input_bias = config->output_bias = keys_boolean(k, "mlp_bias", false) ? ALIBI_BIAS_YES : ALIBI_BIAS_NO;
   llama_keys_read_rope(o, config, 0);
 }

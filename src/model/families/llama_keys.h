@@ -1,5 +1,5 @@
-/* model/families/llama_keys.h - what the families share that are built like Llama: RMSNorm before each part, queries, keys
- * and values apart, a gated feed-forward part. */
+/* model/families/llama_keys.h - what the families share that are built like Llama: RMSNorm before each part,
+ * queries, keys and values apart, a gated feed-forward part. */
 #ifndef MODEL_FAMILIES_LLAMA_KEYS_H
 #define MODEL_FAMILIES_LLAMA_KEYS_H
 

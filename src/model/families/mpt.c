@@ -1,6 +1,6 @@
-/* MPT: ALiBi with a largest exponent of its own, LayerNorm without shift, queries, keys and values in blocks and, in some, cut
- * to a range before anything else happens to them.  What is read is llm-foundry's configuration, of which
- * transformers' own code leaves several keys unread. */
+/* MPT: ALiBi with a largest exponent of its own, LayerNorm without shift, queries, keys and values in blocks and,
+ * in some, cut to a range before anything else happens to them.  What is read is llm-foundry's configuration, of
+ * which transformers' own code leaves several keys unread. */
 #include <math.h>
 #include <string.h>
 
@@ -17,15 +17,19 @@ static double logit_scale(family_opening *o, const alibi_model_config *config)
 
 static void read_attention(family_opening *o, alibi_model_config *config)
 {
-  static const char *const no_effect[] = {"attn_config.attn_impl", "attn_impl", "attn_config.verbose", "attn_config.fused_qkv",
-                                          "attn_config.rope_*", "attn_config.attn_pdrop", "attn_config.*dropout*",
-                                          "attn_config.model_type", "attn_config.fc_type*", NULL};
+  static const char *const no_effect[] = {"attn_config.attn_impl", "attn_impl",
+                                          "attn_config.verbose",   "attn_config.fused_qkv",
+                                          "attn_config.rope_*",    "attn_config.attn_pdrop",
+                                          "attn_config.*dropout*", "attn_config.model_type",
+                                          "attn_config.fc_type*",  NULL};
   family_keys *k = o->keys;
   const char *type = keys_text(k, "attn_config.attn_type|attn_type", "multihead_attention");
   config->kv_heads = config->heads;
   if (strcmp(type, "multiquery_attention") == 0) config->kv_heads = 1;
   else if (strcmp(type, "multihead_attention") != 0 && strcmp(type, "grouped_query_attention") != 0)
-    keys_fail(k, "key 'attn_config.attn_type': expected multihead_attention, multiquery_attention or grouped_query_attention, found '%s'",
+    keys_fail(k,
+              "key 'attn_config.attn_type': expected multihead_attention, multiquery_attention or "
+              "grouped_query_attention, found '%s'",
               type);
   config->kv_heads = keys_size(k, "attn_config.kv_n_heads|kv_n_heads", config->kv_heads);
   config->clip_qkv = keys_real(k, "attn_config.clip_qkv|clip_qkv", 0);
@@ -94,8 +98,9 @@ static void read_norm(family_opening *o, alibi_model_config *config, bool biases
 
 static void configure(family_opening *o, alibi_model_config *config)
 {
-  static const char *const no_effect[] = {"init_config", "init_config.*", "init_device", "verbose", "embedding_fraction", "use_pad_tok_in_ffn",
-                                          "param_init_fn", "emb_init_*", "fan_mode", "init_*", "low_precision_layernorm", NULL};
+  static const char *const no_effect[] = {
+      "init_config",   "init_config.*", "init_device", "verbose", "embedding_fraction",      "use_pad_tok_in_ffn",
+      "param_init_fn", "emb_init_*",    "fan_mode",    "init_*",  "low_precision_layernorm", NULL};
   family_keys *k = o->keys;
   config->width = keys_size(k, "d_model", KEYS_REQUIRED);
   config->layers = keys_size(k, "n_layers", KEYS_REQUIRED);

@@ -1,5 +1,6 @@
-/* Refact: ALiBi, one key-value head, LayerNorm without shift, no biases, a gated feed-forward part.  Its last norm and its output
- * weight lie outside of `transformer`.  (llama.cpp runs it with RMSNorm, whose name its key has; the model has LayerNorm.) */
+/* Refact: ALiBi, one key-value head, LayerNorm without shift, no biases, a gated feed-forward part.  Its last norm
+ * and its output weight lie outside of `transformer`.  (llama.cpp runs it with RMSNorm, whose name its key has;
+ * the model has LayerNorm.) */
 #include "model/families/gpt2_keys.h"
 
 static void configure(family_opening *o, alibi_model_config *config)

@@ -1,5 +1,5 @@
-/* Scalings of rotary positions.  Each published one is an extension of ours with numbers of its own; what is written here
- * is which key is which setting, and what a key that is absent means. */
+/* Scalings of rotary positions.  Each published one is an extension of ours with numbers of its own; what is
+ * written here is which key is which setting, and what a key that is absent means. */
 #include "model/families/rope_keys.h"
 
 #include <math.h>
@@ -83,7 +83,8 @@ static void factors(family_opening *o, extension_words *w, const char *key, cons
   const json_node *array = keys_array(o->keys, key);
   size_t count = node_count(array);
   if (!array || count != pairs || count > ROPE_PAIRS_MAX) {
-    keys_fail(o->keys, "key '%s': expected a list of %zu numbers, one for each pair of channels, found %zu", key, pairs, count);
+    keys_fail(o->keys, "key '%s': expected a list of %zu numbers, one for each pair of channels, found %zu", key,
+              pairs, count);
     return;
   }
   for (size_t i = 0; i < count; i++) {
@@ -100,8 +101,9 @@ static void factors(family_opening *o, extension_words *w, const char *key, cons
 static double original_length(family_opening *o, const alibi_model_config *config)
 {
   char names[192];
-  return (double)keys_size(o->keys, within(o, "original_max_position_embeddings", "original_max_position_embeddings", names),
-                           config->train_length);
+  return (double)keys_size(
+      o->keys, within(o, "original_max_position_embeddings", "original_max_position_embeddings", names),
+      config->train_length);
 }
 
 static double factor_of(family_opening *o, const char *type, double otherwise)
@@ -132,7 +134,8 @@ static void yarn(family_opening *o, const alibi_model_config *config, extension_
   optional(o, w, "attention_factor", "attention_factor");
   optional(o, w, "mscale", "mscale");
   optional(o, w, "mscale_all_dim", "mscale_all_dim");
-  if (!keys_boolean(o->keys, within(o, "truncate", NULL, names), true)) say(w, ",truncate=false"), w->has_setting = true;
+  if (!keys_boolean(o->keys, within(o, "truncate", NULL, names), true))
+    say(w, ",truncate=false"), w->has_setting = true;
 }
 
 static void llama3(family_opening *o, const alibi_model_config *config, extension_words *w)
@@ -178,7 +181,8 @@ static void read_scaling(family_opening *o, alibi_model_config *config, size_t p
   } else if (strcmp(type, "longrope") == 0) {
     longrope(o, config, pairs, &w);
   } else {
-    keys_fail(o->keys, "key '%s': expected default, linear, dynamic, yarn, llama3 or longrope, found '%s'", first, type);
+    keys_fail(o->keys, "key '%s': expected default, linear, dynamic, yarn, llama3 or longrope, found '%s'", first,
+              type);
     return;
   }
   keys_no_effect(o->keys, no_effect);
@@ -195,11 +199,16 @@ void rope_keys_read(family_opening *o, alibi_model_config *config, const rope_ke
   char text[192];
   bool windowed = names->window > 0;
   family_set(o, config, "position", windowed ? "rope-window" : "rope");
-  set_method(o, config, "base", keys_real(o->keys, within(o, "rope_theta", names->base, text), names->usual_base), windowed);
-  double fraction = keys_real(o->keys, within(o, "partial_rotary_factor", names->fraction ? names->fraction : "partial_rotary_factor", text),
-                              names->usual_fraction);
+  set_method(o, config, "base", keys_real(o->keys, within(o, "rope_theta", names->base, text), names->usual_base),
+             windowed);
+  double fraction = keys_real(
+      o->keys,
+      within(o, "partial_rotary_factor", names->fraction ? names->fraction : "partial_rotary_factor", text),
+      names->usual_fraction);
   if (!names->fraction && fraction != 1) /* which transformers does not read there */
-    keys_fail(o->keys, "key 'partial_rotary_factor': expected 1, since heads turn as a whole in this family, found %g", fraction);
+    keys_fail(o->keys,
+              "key 'partial_rotary_factor': expected 1, since heads turn as a whole in this family, found %g",
+              fraction);
   set_method(o, config, "fraction", fraction, windowed);
   if (windowed) set_method(o, config, "window", (double)names->window, true);
   if (keys_failed(o->keys)) return;
@@ -214,8 +223,9 @@ static void read_divisors(family_opening *o, alibi_model_config *config, const f
   double divisors[ROPE_PAIRS_MAX];
   extension_words w = {.used = 0};
   if (t->dimensions != 1 || t->shape[0] != pairs || pairs > ROPE_PAIRS_MAX || !family_widen_small(t, values)) {
-    keys_fail(o->keys, "tensor '%s': expected %zu divisors of frequencies (F32, F16 or BF16), found %zu of type %s", t->name, pairs,
-              t->dimensions == 1 ? t->shape[0] : 0, tensor_type_name(t->type));
+    keys_fail(o->keys,
+              "tensor '%s': expected %zu divisors of frequencies (F32, F16 or BF16), found %zu of type %s",
+              t->name, pairs, t->dimensions == 1 ? t->shape[0] : 0, tensor_type_name(t->type));
     return;
   }
   for (size_t p = 0; p < pairs; p++) divisors[p] = values[p];
@@ -245,7 +255,9 @@ void rope_keys_read_gguf(family_opening *o, alibi_model_config *config, bool adj
   double factor = keys_real(k, "rope.scaling.factor|rope.scale_linear", 1);
   if (keys_failed(k)) return;
   if (divisors) {
-    if (strcmp(type, "none") != 0 && factor != 1) keys_fail(k, "key '%srope.scaling.type': expected none beside the tensor rope_freqs.weight, found '%s'", keys_prefix(k), type);
+    if (strcmp(type, "none") != 0 && factor != 1)
+      keys_fail(k, "key '%srope.scaling.type': expected none beside the tensor rope_freqs.weight, found '%s'",
+                keys_prefix(k), type);
     read_divisors(o, config, divisors, (size_t)turning / 2);
   } else if (strcmp(type, "linear") == 0 && factor != 1) {
     say(&w, "linear");
@@ -254,10 +266,12 @@ void rope_keys_read_gguf(family_opening *o, alibi_model_config *config, bool adj
   } else if (strcmp(type, "yarn") == 0) {
     say(&w, "yarn");
     setting(&w, "factor", factor);
-    setting(&w, "original_length", (double)keys_size(k, "rope.scaling.original_context_length", config->train_length));
+    setting(&w, "original_length",
+            (double)keys_size(k, "rope.scaling.original_context_length", config->train_length));
     keys_expect_integer(k, "rope.scaling.attn_factor|rope.scaling.yarn_attn_factor", 1);
     keys_expect_integer(k, "rope.scaling.yarn_ext_factor", 1);
-    double fast = keys_real(k, "rope.scaling.yarn_beta_fast", 32), slow = keys_real(k, "rope.scaling.yarn_beta_slow", 1);
+    double fast = keys_real(k, "rope.scaling.yarn_beta_fast", 32),
+           slow = keys_real(k, "rope.scaling.yarn_beta_slow", 1);
     setting(&w, "beta_fast", fast);
     setting(&w, "beta_slow", slow);
     family_set(o, config, "extension", w.text);

@@ -1,5 +1,5 @@
-/* model/families/rope_keys.h - rotary positions as configurations have them: a base, a share of the channels, and a
- * scaling, which becomes the extension that the model always runs with. */
+/* model/families/rope_keys.h - rotary positions as configurations have them: a base, a share of the channels, and
+ * a scaling, which becomes the extension that the model always runs with. */
 #ifndef MODEL_FAMILIES_ROPE_KEYS_H
 #define MODEL_FAMILIES_ROPE_KEYS_H
 
@@ -12,8 +12,8 @@ typedef struct rope_keys {
   int64_t window; /* keys that a query sees; 0: all */
 } rope_keys;
 
-/* config.json: `rope_scaling` or `rope_parameters`, type linear, dynamic, yarn, llama3, longrope.  config: sizes and
- * train_length are known. */
+/* config.json: `rope_scaling` or `rope_parameters`, type linear, dynamic, yarn, llama3, longrope.  config: sizes
+ * and train_length are known. */
 void rope_keys_read(family_opening *o, alibi_model_config *config, const rope_keys *names);
 /* The keys of GGUF, and rope_freqs.weight.  adjacent: pairs are neighbours there. */
 void rope_keys_read_gguf(family_opening *o, alibi_model_config *config, bool adjacent);
