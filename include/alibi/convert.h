@@ -29,6 +29,7 @@ typedef struct alibi_convert_options {
   const char *const *ignore_config; /* as in alibi_open_options */
   alibi_convert_progress *progress; /* or NULL */
   void *user;
+  int without_tokenizer; /* 1: it is left out, where the new format cannot hold it or it is not known here */
 } alibi_convert_options;
 
 ALIBI_API void alibi_convert_options_init(alibi_convert_options *options);

@@ -13,6 +13,7 @@
 typedef struct convert_options {
   int format;
   int64_t shard_bytes;
+  bool without_tokenizer;
 } convert_options;
 
 static const char *const formats[] = {"alibi", "safetensors", "gguf", NULL};
@@ -23,6 +24,8 @@ static const field convert_fields[] = {
      .help = "alibi: fp32, to be trained on; safetensors: the same names and configuration; gguf: one file"},
     {.name = "shard_bytes", .kind = FIELD_INTEGER, .offset = offsetof(convert_options, shard_bytes), .minimum = 1,
      .maximum = 9007199254740992.0, .initial = 5e9, .help = "safetensors: of data in a file at most"},
+    {.name = "without_tokenizer", .kind = FIELD_BOOLEAN, .offset = offsetof(convert_options, without_tokenizer), .maximum = 1,
+     .help = "alibi, gguf: leave it out, where it is not known here or the format cannot hold it"},
 };
 
 /* Settings of the library that are options here, for sentences about them. */
@@ -90,6 +93,7 @@ static status convert_run(command_line *line, alibi_error *error)
   convert.format = options.format;
   convert.type = type;
   convert.shard_bytes = options.shard_bytes;
+  convert.without_tokenizer = options.without_tokenizer;
   convert.progress = tell;
   convert.user = &progress;
   TRY(memory_new(&keys, ignored.count + 1, sizeof *keys, "the keys of --ignore-config", error));

@@ -227,6 +227,7 @@ static status open_tokenizer(const conversion *c, alibi_tokenizer **tokenizer, a
   const gguf_file *gguf = tensor_file_gguf(c->file);
   status result = ALIBI_OK;
   *tokenizer = NULL;
+  if (c->options.without_tokenizer) return ALIBI_OK;
   if (gguf)
     return gguf_key_find(gguf, "tokenizer.ggml.tokens") ? alibi_tokenizer_open(gguf_path(gguf), tokenizer, error) : ALIBI_OK;
   for (size_t i = 0; i < 2 && !*tokenizer && result == ALIBI_OK && path_is_directory(c->path); i++) {

@@ -350,6 +350,16 @@ static void put_configuration(const gguf_writing *g, gguf_keys *keys)
 
 /* ---- is it the same model? ---- */
 
+/* Where the sentence names a file that stood for another, that other. */
+static void say_path(alibi_error *error, const char *stood, const char *path)
+{
+  size_t size = strlen(stood);
+  char rest[sizeof error->message];
+  if (!error || strncmp(error->message, stood, size) != 0) return;
+  snprintf(rest, sizeof rest, "%s", error->message + size);
+  snprintf(error->message, sizeof error->message, "%.300s%.700s", path, rest);
+}
+
 static int bias_word(const alibi_model_config *c, int own)
 {
   return model_config_bias(c, own) ? ALIBI_BIAS_YES : ALIBI_BIAS_NO;
@@ -403,8 +413,14 @@ static status check_written(const gguf_writing *g, const char *path, alibi_error
 {
   alibi_model *again = NULL;
   json_node *ours = NULL, *theirs = NULL;
-  status result;
-  TRY(alibi_model_open(g->model->context, path, &again, error));
+  alibi_error why = {0};
+  status result = alibi_model_open(g->model->context, path, &again, &why);
+  if (result == ALIBI_BAD_INPUT) {
+    say_path(&why, path, "its file");
+    RAISE(error, ALIBI_INVALID, "GGUF, architecture %s: expected a way to say all of this model, found none: %.800s",
+          g->architecture->name, why.message);
+  }
+  if (result != ALIBI_OK) RAISE(error, result, "%s", why.message);
   if (normalises(g->model) != normalises(again))
     RAISE(error, ALIBI_INVALID,
           "GGUF, architecture %s: expected a way to say that rows of the output weight are divided by their length, found none",
@@ -429,16 +445,6 @@ done:
   node_free(ours);
   alibi_model_free(again);
   return result;
-}
-
-/* Where the sentence names a file that stood for another, that other. */
-static void say_path(alibi_error *error, const char *stood, const char *path)
-{
-  size_t size = strlen(stood);
-  char rest[sizeof error->message];
-  if (!error || strncmp(error->message, stood, size) != 0) return;
-  snprintf(rest, sizeof rest, "%s", error->message + size);
-  snprintf(error->message, sizeof error->message, "%s%s", path, rest);
 }
 
 /* A file of the same form is opened, beside the one that is to be. */
