@@ -350,6 +350,8 @@ status gguf_vocabulary_open(const gguf_file *file, alibi_tokenizer **made, alibi
   if (!gguf_key_find(file, KEY("model")))
     RAISE(error, ALIBI_BAD_INPUT, "%s: %s is missing: the file has no tokenizer", r.path, KEY("model"));
   TRY(gguf_string(file, KEY("model"), &kind, error));
+  if (kind.size == 4 && memcmp(kind.data, "none", 4) == 0)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: %s is 'none': the file has no tokenizer", r.path, KEY("model"));
   TRY(read_common(&r, error));
   if (kind.size == 4 && memcmp(kind.data, "gpt2", 4) == 0) TRY(open_gpt2(&r, made, error));
   else if (kind.size == 5 && memcmp(kind.data, "llama", 5) == 0)

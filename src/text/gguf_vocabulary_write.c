@@ -24,13 +24,14 @@ typedef struct writing {
   gguf_text *texts; /* [count]; data NULL: no token */
   int32_t *types;
   float *scores;   /* NULL: the kind has none */
-  text_buffer own; /* texts that are nowhere else */
+  text_buffer own, holes; /* texts that are nowhere else */
 } writing;
 
 static status begin(writing *w, bool scores, alibi_error *error)
 {
   status result = ALIBI_OK;
-  w->count = alibi_tokenizer_vocabulary(w->tokenizer);
+  uint32_t tokens = alibi_tokenizer_vocabulary(w->tokenizer);
+  if (w->count < tokens) w->count = tokens;
   TRY(memory_new(&w->texts, w->count, sizeof *w->texts, "a vocabulary", error));
   TRY(memory_new(&w->types, w->count, sizeof *w->types, "a vocabulary", error));
   if (scores) TRY(memory_new(&w->scores, w->count, sizeof *w->scores, "a vocabulary", error));
@@ -49,16 +50,16 @@ static void set(writing *w, uint32_t id, const char *text, piece_type type)
   w->types[id] = (int32_t)type;
 }
 
-/* Holes among the ids get the text that other writers give them. */
+/* Holes among the ids, and rows of the model after them, get the text that other writers give them. */
 static status fill_holes(writing *w, alibi_error *error)
 {
   enum { HOLE_SIZE = 24 };
   size_t holes = 0, next = 0;
   for (uint32_t id = 0; id < w->count; id++) holes += w->texts[id].data == NULL;
-  status result = buffer_reserve(&w->own, size_mul(holes, HOLE_SIZE), error);
+  status result = buffer_reserve(&w->holes, size_mul(holes, HOLE_SIZE), error);
   for (uint32_t id = 0; result == ALIBI_OK && id < w->count; id++) {
     if (w->texts[id].data) continue;
-    char *text = (char *)w->own.data + HOLE_SIZE * next++;
+    char *text = (char *)w->holes.data + HOLE_SIZE * next++;
     snprintf(text, HOLE_SIZE, "[PAD%u]", (unsigned)id);
     set(w, id, text, PIECE_UNUSED);
   }
@@ -116,7 +117,8 @@ static status put_bpe(writing *w, const bpe *b, alibi_error *error)
   size_t capacity = 0, merge_count = b ? b->merge_count : 0, size;
   TRY(begin(w, false, error));
   size_t room = 1;
-  for (uint32_t id = 0; id < w->count; id++) {
+  uint32_t tokens = alibi_tokenizer_vocabulary(w->tokenizer);
+  for (uint32_t id = 0; id < tokens; id++) {
     alibi_tokenizer_bytes(w->tokenizer, id, &size);
     room += size * BYTE_LEVEL_WIDTH + 1;
   }
@@ -125,7 +127,7 @@ static status put_bpe(writing *w, const bpe *b, alibi_error *error)
   TRY(buffer_reserve(&w->own, room, error));
   TRY(memory_grow(&merges, &capacity, merge_count + 1, sizeof *merges, "merges", error));
   char *at = (char *)w->own.data;
-  for (uint32_t id = 0; id < w->count; id++) {
+  for (uint32_t id = 0; id < tokens; id++) {
     const unsigned char *bytes = alibi_tokenizer_bytes(w->tokenizer, id, &size);
     byte_level_spell(bytes, size, at);
     set(w, id, at, PIECE_NORMAL);
@@ -338,10 +340,12 @@ done:
   return result;
 }
 
-status gguf_vocabulary_put(const alibi_tokenizer *tokenizer, gguf_keys *keys, alibi_error *error)
+status gguf_vocabulary_put(const alibi_tokenizer *tokenizer, size_t rows, gguf_keys *keys, alibi_error *error)
 {
   status result = ALIBI_OK;
   writing w = {.tokenizer = tokenizer, .keys = keys};
+  if (rows > INT32_MAX) TRY(refuse(error, "the model has too many rows"));
+  w.count = (uint32_t)rows;
   const char *kind = alibi_tokenizer_kind(tokenizer);
   if (strcmp(kind, "pipeline") == 0) TRY(put_pipeline(&w, error));
   else if (strcmp(kind, "bpe") == 0) TRY(put_bpe(&w, tokenizer->state, error));
@@ -352,5 +356,6 @@ done:
   memory_free(w.types);
   memory_free(w.scores);
   buffer_free(&w.own);
+  buffer_free(&w.holes);
   return result;
 }

@@ -43,7 +43,7 @@ static alibi_tokenizer *through_gguf(const alibi_tokenizer *t)
 {
   gguf_keys *keys = gguf_keys_new();
   gguf_put_text(keys, "general.architecture", "none");
-  if (gguf_vocabulary_put(t, keys, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  if (gguf_vocabulary_put(t, 0, keys, &error) != ALIBI_OK) fail_msg("%s", error.message);
   return open_tokenizer(write_keys(keys, "vocabulary.gguf"));
 }
 
@@ -135,7 +135,7 @@ static void what_gguf_has_no_words_for_is_refused(void **unused)
   strcpy(strrchr(path, '/'), "/../golden/pieces/bpe_last.model");
   alibi_tokenizer *t = open_tokenizer(path);
   gguf_keys *keys = gguf_keys_new();
-  assert_int_equal(gguf_vocabulary_put(t, keys, &error), ALIBI_INVALID);
+  assert_int_equal(gguf_vocabulary_put(t, 0, keys, &error), ALIBI_INVALID);
   assert_non_null(strstr(error.message, "its spaces follow words"));
   gguf_keys_free(keys);
   alibi_tokenizer_free(t);

@@ -370,7 +370,7 @@ static void note_idle(const family_keys *keys)
   for (size_t i = 0; i < keys->count; i++) size += strlen(keys->entries[i].path) + 2;
   char *list = malloc(size);
   for (size_t i = 0; list && i < keys->count; i++)
-    if (keys->entries[i].idle)
+    if (keys->entries[i].idle && strncmp(keys->entries[i].path, "tokenizer.", 10) != 0) /* those another reads */
       used += (size_t)snprintf(list + used, size - used, "%s%s", used ? ", " : "", keys->entries[i].path);
   if (used > 0) family_note(keys->notes, "keys without effect: %s", list);
   free(list);

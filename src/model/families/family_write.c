@@ -348,6 +348,17 @@ static void put_configuration(const gguf_writing *g, gguf_keys *keys)
   if (g->architecture->rotary && strncmp(c->position, "rope", 4) == 0) put_rope(&w, c);
 }
 
+/* Without a tokenizer the file says so, and how many rows there are. */
+static status put_vocabulary(const gguf_writing *g, const alibi_tokenizer *tokenizer, gguf_keys *keys, alibi_error *error)
+{
+  int64_t rows = g->model->config.vocabulary;
+  key_writer w = {keys, g->architecture->name};
+  put_integer(&w, "vocab_size", rows);
+  if (tokenizer) return gguf_vocabulary_put(tokenizer, (size_t)rows, keys, error);
+  gguf_put_text(keys, "tokenizer.ggml.model", "none");
+  return ALIBI_OK;
+}
+
 /* ---- is it the same model? ---- */
 
 /* Where the sentence names a file that stood for another, that other. */
@@ -485,7 +496,7 @@ status family_write_gguf(const alibi_model *model, const model_family *family, c
   for (size_t i = 0; i < model->list.count; i++) TRY(add_parameter(&g, &model->list.items[i], error));
   add_divisors(&g);
   put_configuration(&g, keys);
-  if (tokenizer) TRY(gguf_vocabulary_put(tokenizer, keys, error));
+  TRY(put_vocabulary(&g, tokenizer, keys, error));
   TRY(check_sketch(&g, path, keys, error));
   for (size_t i = 0; i < g.count; i++) writing->total += (int64_t)g.list[i].bytes;
   TRY(gguf_write(path, keys, g.list, g.count, &(tensor_source){give, &g}, error));
