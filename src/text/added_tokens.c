@@ -10,7 +10,7 @@
 #include "text/text_buffer.h"
 #include "text/unicode.h"
 
-enum { MAX_IDS = 1 << 24 };
+enum { MAX_IDS = 1 << 24, IDS_A_TOKEN = 4, IDS_MORE = 1 << 16 }; /* tables are as long as the largest id */
 
 void added_tokens_free(added_tokens *tokens)
 {
@@ -25,13 +25,16 @@ void added_tokens_free(added_tokens *tokens)
 }
 
 /* The spelling of a token that wants its text normalized. */
-static status normalize(const char *content, const normalizer *n, added_token *token, alibi_error *error)
+static status normalize(const char *content, const normalizer *n, const char *path, added_token *token,
+                        alibi_error *error)
 {
   status result = ALIBI_OK;
+  alibi_error why = {0};
   normalizer_memory memory = {0};
   const unsigned char *text = (const unsigned char *)content;
   size_t size = strlen(content), lead = 0;
-  if (token->normalized) TRY(normalizer_run(n, &memory, &text, &size, &lead, error));
+  if (token->normalized) result = normalizer_run(n, &memory, &text, &size, &lead, &why);
+  if (result != ALIBI_OK) RAISE(error, result, "%s: added_tokens: '%.60s': %s", path, content, why.message);
   token->spelling = malloc(size + 1);
   if (!token->spelling) RAISE(error, ALIBI_FAILED, "not enough memory for added tokens");
   if (size > 0) memcpy(token->spelling, text, size);
@@ -95,7 +98,7 @@ static status read_token(const reader *r, const json_node *node, size_t index, a
   token.content = strdup(content);
   if (!token.content) RAISE(error, ALIBI_FAILED, "%s: not enough memory for added tokens", r->path);
   TRY(check_id(r, &part, &token, error));
-  TRY(normalize(content, r->n, &token, error));
+  TRY(normalize(content, r->n, r->path, &token, error));
   TRY(memory_grow(&r->tokens->tokens, &r->tokens->capacity, r->tokens->count + 1, sizeof token, "added tokens",
                   error));
   r->tokens->tokens[r->tokens->count++] = token;
@@ -179,6 +182,11 @@ status added_tokens_read(const json_node *node, const char *path, const token_mo
     if (tokens->tokens[i - 1].id == tokens->tokens[i].id)
       RAISE(error, ALIBI_BAD_INPUT, "%s: added_tokens: '%.60s' and '%.60s' have the same id %u", path,
             tokens->tokens[i - 1].content, tokens->tokens[i].content, (unsigned)tokens->tokens[i].id);
+  size_t all = model->vocabulary(state) + tokens->count;
+  const added_token *last = tokens->count > 0 ? &tokens->tokens[tokens->count - 1] : NULL;
+  if (last && last->id >= IDS_A_TOKEN * all + IDS_MORE)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: added_tokens: '%.60s' has id %u, far from those of the other %zu tokens",
+          path, last->content, (unsigned)last->id, all - 1);
   TRY(mark_control(tokens, path, error));
   TRY(build_set(tokens, false, path, &tokens->raw, error));
   TRY(build_set(tokens, true, path, &tokens->normalized, error));

@@ -103,6 +103,8 @@ status json_part_pattern(const json_part *part, const char *key, bool *is_regex,
   return ALIBI_OK;
 }
 
+enum { PARTS_MOST = 256 }; /* a text goes through them by recursion; files have under twenty */
+
 typedef struct sequence {
   const char *path, *name, *list;
   json_part_reader read;
@@ -120,6 +122,7 @@ static status each(sequence *s, const json_node *node, bool alone, alibi_error *
   const char *type = node_text(node_get(node, "type"), NULL);
   if (!type) return json_part_wrong(&part, error, "expected an object with a type");
   if (strcmp(type, "Sequence") != 0) {
+    if (s->count == PARTS_MOST) return json_part_wrong(&part, error, "expected at most %d steps", PARTS_MOST);
     s->count++;
     return s->read(&part, type, s->user, error);
   }

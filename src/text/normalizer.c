@@ -10,6 +10,9 @@
 #include "text/oniguruma.h"
 #include "text/unicode.h"
 
+/* Replacements one after the other multiply: bytes that may come of a byte, and that any text may become. */
+enum { GROWTH = 1024, GROWTH_FREE = 1 << 20 };
+
 typedef enum step_kind {
   STEP_FORM,
   STEP_LOWERCASE,
@@ -309,7 +312,7 @@ static status run_strip(const step *s, view from, text_buffer *to, size_t *lead,
   return buffer_add(to, from.text + start, end - start, error);
 }
 
-static status run_replace(const step *s, regex_match *match, view from, text_buffer *to, size_t *lead,
+static status run_replace(const step *s, regex_match *match, size_t most, view from, text_buffer *to, size_t *lead,
                           alibi_error *error)
 {
   status result = ALIBI_OK;
@@ -323,6 +326,8 @@ static status run_replace(const step *s, regex_match *match, view from, text_buf
     if (done_to < from.lead) *lead = to->size + (until < from.lead ? until : from.lead) - done_to;
     TRY(buffer_add(to, from.text + done_to, until - done_to, error));
     if (!found) break;
+    if (to->size > most || length > most - to->size)
+      RAISE(error, ALIBI_BAD_INPUT, "the tokenizer's normalizer makes more than %zu bytes of one text", most);
     TRY(buffer_add(to, s->text, length, error));
     if (from.lead > 0 && end <= from.lead) *lead = to->size; /* it stands for the last character of the match */
     done_to = end;
@@ -372,7 +377,9 @@ static status run_charsmap(const step *s, view from, text_buffer *to, size_t *le
       utf8_character(from.text + at, &step_size);
       made = charsmap_find(s->map, from.text + at, s->longest ? from.size - at : step_size, s->longest, &matched,
                            &length);
-      if (made && s->longest) step_size = matched;
+      bool inside = made && s->longest && at + matched < from.size && (from.text[at + matched] & 0xc0) == 0x80;
+      if (inside) made = NULL; /* the match of a damaged map ends inside a character */
+      else if (made && s->longest) step_size = matched;
     }
     if (made) TRY(buffer_add(to, made, length, error));
     else TRY(buffer_add(to, from.text + at, step_size, error));
@@ -413,7 +420,7 @@ done:
   return result;
 }
 
-static status run_step(const step *s, regex_match *match, view from, text_buffer *to, size_t *lead,
+static status run_step(const step *s, regex_match *match, size_t most, view from, text_buffer *to, size_t *lead,
                        alibi_error *error)
 {
   switch (s->kind) {
@@ -422,7 +429,7 @@ static status run_step(const step *s, regex_match *match, view from, text_buffer
   case STEP_STRIP_ACCENTS: return map_characters(map_accents, from, to, lead, error);
   case STEP_NMT: return map_characters(map_nmt, from, to, lead, error);
   case STEP_STRIP: return run_strip(s, from, to, lead, error);
-  case STEP_REPLACE: return run_replace(s, match, from, to, lead, error);
+  case STEP_REPLACE: return run_replace(s, match, most, from, to, lead, error);
   case STEP_PREPEND: return run_prepend(s, from, to, lead, error);
   case STEP_BYTE_LEVEL: return run_byte_level(from, to, lead, error);
   case STEP_CHARSMAP: return run_charsmap(s, from, to, lead, error);
@@ -443,7 +450,7 @@ status normalizer_run(const normalizer *n, normalizer_memory *memory, const unsi
 {
   status result = ALIBI_OK;
   view at = {*text, *size, *lead};
-  size_t which = 0, capacity = 0;
+  size_t which = 0, capacity = 0, most = size_add(size_mul(*size, GROWTH), GROWTH_FREE);
   if (!memory->matches && n->count > 0) {
     TRY(memory_grow(&memory->matches, &capacity, n->count, sizeof *memory->matches, "a normalizer", error));
     memset(memory->matches, 0, n->count * sizeof *memory->matches);
@@ -460,7 +467,7 @@ status normalizer_run(const normalizer *n, normalizer_memory *memory, const unsi
     size_t new_lead = 0;
     to->size = 0;
     TRY(buffer_reserve(to, 1, error));
-    TRY(run_step(s, memory->matches[i], at, to, &new_lead, error));
+    TRY(run_step(s, memory->matches[i], most, at, to, &new_lead, error));
     at = (view){to->data, to->size, new_lead};
     which ^= 1;
   }

@@ -11,7 +11,7 @@
 #include "text/oniguruma_names.h"
 #include "text/text_buffer.h"
 
-enum { MAX_NESTING = 100, MAX_PATTERN = 1 << 20 };
+enum { MAX_NESTING = 100, MAX_PATTERN = 1 << 16 };
 
 typedef struct translator {
   const unsigned char *pattern;

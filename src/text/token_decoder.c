@@ -449,9 +449,9 @@ static status decode_replace(decoding *s, size_t index, part p, alibi_error *err
   /* What could be the begin of the pattern waits for the next part. */
   size_t length = strlen(step->pattern), wait = 0;
   TRY(replace_all(&state->held, step->pattern, step->text, &state->made, error));
-  for (size_t tail = length - 1; !p.end && tail > 0 && wait == 0; tail--)
-    if (tail <= state->held.size && tail <= state->made.size &&
-        memcmp(state->held.data + state->held.size - tail, step->pattern, tail) == 0 &&
+  size_t most = length - 1 < state->held.size ? length - 1 : state->held.size;
+  for (size_t tail = most < state->made.size ? most : state->made.size; !p.end && tail > 0 && wait == 0; tail--)
+    if (memcmp(state->held.data + state->held.size - tail, step->pattern, tail) == 0 &&
         memcmp(state->made.data + state->made.size - tail, step->pattern, tail) == 0)
       wait = tail;
   state->made.size -= wait;

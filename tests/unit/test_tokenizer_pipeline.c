@@ -9,6 +9,7 @@
 
 #include "alibi/tokenizer.h"
 #include "base/random.h"
+#include "text/base64.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_fingerprint.h"
 
@@ -423,6 +424,7 @@ static void damaged_files_are_refused_in_a_sentence(void **unused)
       {"\"id\": 12", "\"id\": 4294967296", "expected 'id' to be a whole number"},
       {"\"id\": 12", "\"id\": \"12\"", "expected 'id'"},
       {"\"id\": 12", "\"id\": 13", "have the same id 13"},
+      {"\"id\": 12", "\"id\": 9999999", "'<s>' has id 9999999, far from"},
       {"\"id\": 12", "\"id\": 3", "which is that of"},
       {"\"content\": \"<s>\"", "\"content\": \"ab\"", "but id 4 in the model's vocabulary"},
       {"\"content\": \"<s>\"", "\"content\": \"\"", "expected a content that is not empty"},
@@ -516,6 +518,63 @@ static void damaged_files_are_refused_in_a_sentence(void **unused)
   }
 }
 
+/* `count` times the step, as a list. */
+static char *steps(const char *step, size_t count)
+{
+  size_t size = strlen(step) + 1;
+  char *list = malloc(size * count + 1);
+  assert_non_null(list);
+  for (size_t i = 0; i < count; i++) sprintf(list + size * i, "%s,", step);
+  list[size * count - 1] = '\0';
+  return list;
+}
+
+static void refuses_steps(const char *old, const char *step, size_t count, const char *says)
+{
+  alibi_tokenizer *t;
+  char *list = steps(step, count), *changed = replaced(whole, old, list);
+  assert_int_equal(open_text(changed, strlen(changed), &t), ALIBI_BAD_INPUT);
+  scratch_says(error.message, says);
+  free(changed);
+  free(list);
+}
+
+/* A text goes from step to step by recursion; and replacements multiply. */
+static void steps_have_an_end(void **unused)
+{
+  (void)unused;
+  enum { MANY = 100000 };
+  static const char digits[] = "{\"type\": \"Digits\", \"individual_digits\": true}",
+                    fuse[] = "{\"type\": \"Fuse\"}";
+  refuses_steps(digits, digits, MANY, "pre_tokenizer 257: expected at most 256 steps");
+  refuses_steps(fuse, fuse, MANY, "decoder 257: expected at most 256 steps");
+  refuses_steps("{\"type\": \"NFC\"}",
+                "{\"type\": \"Replace\", \"pattern\": {\"String\": \"b\"}, \"content\": \"bb\"}", 60,
+                "'bb': the tokenizer's normalizer makes more than");
+}
+
+/* A map of characters that knows the first byte of one: the character stays whole. */
+static void a_map_never_cuts_a_character(void **unused)
+{
+  (void)unused;
+  enum { BYTE = 0xc3, UNITS = BYTE + 1 };
+  uint32_t units[1 + UNITS] = {UNITS * 4};
+  unsigned char bytes[sizeof units + 2];
+  text_buffer text = {0};
+  char step[2048];
+  units[1 + BYTE] =
+      1u << 10 | 1u << 8 | BYTE; /* its value is in the unit before it: 0, where the text below begins */
+  memcpy(bytes, units, sizeof units);
+  memcpy(bytes + sizeof units, "a", 2);
+  assert_int_equal(base64_encode(bytes, sizeof bytes, &text, &error), ALIBI_OK);
+  snprintf(step, sizeof step, "{\"type\": \"Precompiled\", \"longest\": true, \"precompiled_charsmap\": \"%s\"}",
+           (const char *)text.data);
+  alibi_tokenizer *t = changed_tokenizer("{\"type\": \"NFC\"}", step);
+  expect_ids(t, "b\xc3\xa9", "2 6 7");
+  alibi_tokenizer_free(t);
+  buffer_free(&text);
+}
+
 static void no_truncation_and_no_flipped_byte_crashes(void **unused)
 {
   (void)unused;
@@ -558,6 +617,8 @@ int main(void)
       cmocka_unit_test(long_words_are_encoded),
       cmocka_unit_test(a_pattern_that_runs_away_is_an_error),
       cmocka_unit_test(damaged_files_are_refused_in_a_sentence),
+      cmocka_unit_test(steps_have_an_end),
+      cmocka_unit_test(a_map_never_cuts_a_character),
       cmocka_unit_test(no_truncation_and_no_flipped_byte_crashes),
   };
   return cmocka_run_group_tests(tests, setup, scratch_teardown);
