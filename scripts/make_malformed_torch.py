@@ -204,6 +204,8 @@ pickled("memo_absent", PROTO + b"h\5.", "expected a memo, found none")
 pickled("memo_absurd", PROTO + b"}r\xff\xff\xff\xff.", "the number of a memo is larger")
 pickled("mark_absent", PROTO + b"}u.", "expected a mark on the stack, found none")
 pickled("nothing_set_in_nothing", PROTO + b"((u.", "expected a value on the stack, found none")
+pickled("tensors_many", PROTO + b"}(" + text("") + b"q\x00" + tensor() + b"q\x01" + b"h\x00h\x01" * 300000 + b"u.",
+        "expected at most 262144 tensors")
 pickled("stack_below_a_mark", PROTO + b"}(s.", "expected keys and values")
 pickled("text_past_the_end", PROTO + b"X\xff\xff\xff\x7fw.", "longer than all of it")
 pickled("text_of_2_to_the_64", PROTO + b"\x8d" + b"\xff" * 8 + b".", "longer than all of it")

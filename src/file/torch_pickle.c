@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "file/torch_machine.h"
 
-enum { STORAGE_NAME_MOST = 20 };
+enum { STORAGE_NAME_MOST = 20, TENSORS_MOST = 1 << 18 /* the largest models have 100,000 */ };
 
 /* What was read of one tensor so far: its name and the machine, for sentences. */
 typedef struct claim {
@@ -169,7 +169,9 @@ static status count_pairs(const machine *m, const value *root, size_t *count, si
   for (handle at = root->first; at; at = m->pairs.at[at - 1].next) {
     const value *key = &m->values.at[m->pairs.at[at - 1].key];
     *bytes += key->kind == VALUE_TEXT ? key->first : 0;
-    ++*count;
+    if (++*count > TENSORS_MOST)
+      return fail(m->error, ALIBI_BAD_INPUT, "%s: data.pkl: expected at most %d tensors, found more", m->path,
+                  TENSORS_MOST);
     if (*bytes > m->size)
       return fail(m->error, ALIBI_BAD_INPUT, "%s: data.pkl: expected tensors with different names", m->path);
   }
