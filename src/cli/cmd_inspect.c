@@ -120,15 +120,14 @@ static void print_positions(const inspection *in)
   const position_method *method = in->model->method;
   const position_plan *plan = &in->position.plan;
   extension_choice own = model_config_extension(in->config);
-  unsigned char initial[ALIBI_POSITION_OPTIONS_SIZE] = {0};
-  field_init(method->fields, initial);
+  alibi_model_config initial = {0};
+  field_init(method->fields, initial.position_options.bytes);
   printf("\npositions: %s\n", method->title);
-  print_fields(method->fields, in->config->position_options.bytes, initial);
+  print_fields(method->fields, in->config->position_options.bytes, initial.position_options.bytes);
   if (own.extension) {
     printf("  extended by %s:\n", own.extension->name);
-    memset(initial, 0, sizeof initial);
-    field_init(own.extension->fields, initial);
-    print_fields(own.extension->fields, own.options.bytes, initial);
+    field_init(own.extension->fields, initial.extension_options.bytes);
+    print_fields(own.extension->fields, own.options.bytes, initial.extension_options.bytes);
   }
   if (!plan->slopes) return;
   printf("  head          slope  horizon\n");
