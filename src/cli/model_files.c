@@ -73,23 +73,55 @@ done:
   return result;
 }
 
-/* *file NULL: there is none. */
-static status find_tokenizer(const char *path, char **file, alibi_error *error)
+/* GGUF files hold their tokenizer; other files with weights have it beside them. */
+static status is_gguf(const char *path, bool *is, alibi_error *error)
+{
+  mapped_file file;
+  status result = mapped_file_open(path, &file, error);
+  if (result != ALIBI_OK) return result;
+  *is = file.size >= 4 && memcmp(file.data, "GGUF", 4) == 0;
+  mapped_file_close(&file);
+  return ALIBI_OK;
+}
+
+static status find_inside(const char *directory, char **file, alibi_error *error)
 {
   static const char *const names[] = {"tokenizer.json", "tokenizer.model"};
-  *file = NULL;
-  if (!path_is_directory(path)) {
-    *file = strdup(path);
-    return *file ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
-  }
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    *file = path_join(path, names[i]);
+    *file = path_join(directory, names[i]);
     if (!*file) return fail(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
     if (path_exists(*file)) return ALIBI_OK;
     free(*file);
     *file = NULL;
   }
-  return find_gguf(path, file, error);
+  return ALIBI_OK;
+}
+
+/* *file NULL: there is none. */
+static status find_tokenizer(const char *path, char **file, alibi_error *error)
+{
+  bool own = false;
+  char *folder = NULL;
+  status result;
+  *file = NULL;
+  if (path_is_directory(path)) {
+    TRY(find_inside(path, file, error));
+    if (!*file) TRY(find_gguf(path, file, error));
+    goto done;
+  }
+  TRY(is_gguf(path, &own, error));
+  folder = strdup(path);
+  if (!folder) RAISE(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
+  if (own) {
+    *file = folder;
+    return ALIBI_OK;
+  }
+  char *slash = strrchr(folder, '/');
+  if (slash) slash[slash == folder] = '\0';
+  TRY(find_inside(slash ? folder : ".", file, error));
+done:
+  free(folder);
+  return result;
 }
 
 static status check_vocabulary(const char *path, const alibi_model *model, const alibi_tokenizer *tokenizer,
