@@ -313,7 +313,7 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
       {"0.5,0.25,steep,0.1", "expected numbers with commas between them, found 'steep'"},
       {"0.5;0.25,0.1,0.1", "expected numbers with commas between them, found '0.5;0.25'"},
       {"0.5 0.25 0.1 0.1", "expected numbers with commas between them, found '0.5 0.25 0.1 0.1'"},
-      {"0.5,\t0.25,0.1,0.1", "expected numbers with commas between them, found '\t0.25'"},
+      {"0.5,\t0.25,0.1,0.1", "expected numbers with commas between them, found '?0.25'"},
       {"0.5,0.25,0.1\n,0.1", "expected numbers with commas between them, found '0.1\n'"},
       {"0.5,nan,0.1,0.1", "expected numbers with commas between them, found 'nan'"},
       {"0.5,inf,0.1,0.1", "expected numbers with commas between them, found 'inf'"},
