@@ -156,9 +156,15 @@ static status open_with_config(alibi_context *context, const char *path, const c
     goto done;
   }
   const char *type = node_text(node_get(object, "model_type"), "");
-  if (!model_family_of_type(type)) TRY(unknown_family(config_path, false, type, error));
-  if (!*file) TRY(tensor_file_open(path, file, error));
-  TRY(open_published(context, file, model_family_of_type(type), object, config_path, "", options, model, error));
+  const model_family *family = model_family_of_type(type);
+  if (!*file) result = tensor_file_open(path, file, error);
+  if (*file && tensor_file_gguf(*file)) { /* which has its own configuration */
+    TRY(open_gguf(context, file, options, model, error));
+    goto done;
+  }
+  if (!family) TRY(unknown_family(config_path, false, type, error));
+  if (result != ALIBI_OK) goto done;
+  TRY(open_published(context, file, family, object, config_path, "", options, model, error));
 done:
   node_free(object);
   return result;
@@ -186,7 +192,6 @@ static status open_path(alibi_context *context, const char *path, const alibi_op
 {
   bool directory = path_is_directory(path), has_config;
   tensor_file *file = NULL;
-  alibi_error why = {0};
   status result;
   char *config_path = config_beside(path, directory);
   if (!config_path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of %s", MODEL_CONFIG_FILE);
@@ -200,13 +205,7 @@ static status open_path(alibi_context *context, const char *path, const alibi_op
           "%s: expected the directory of a model (with config.json and model.safetensors) or a GGUF file, found "
           "neither",
           path);
-  result = tensor_file_open(path, &file, &why);
-  if (result != ALIBI_OK && directory)
-    RAISE(error, ALIBI_BAD_INPUT,
-          "%s: expected the directory of a model (with config.json and model.safetensors) or of a GGUF file, "
-          "found neither",
-          path);
-  if (result != ALIBI_OK) RAISE(error, result, "%s", why.message);
+  TRY(tensor_file_open(path, &file, error));
   if (tensor_file_gguf(file)) {
     TRY(open_gguf(context, &file, options, model, error));
     goto done;

@@ -267,6 +267,17 @@ static void what_is_no_object_is_refused(void **unused)
   }
 }
 
+/* Every key has its whole path: a long one with many within it would be as long for each. */
+static void long_keys_are_refused(void **unused)
+{
+  (void)unused;
+  static char text[2048];
+  begin("bloom");
+  snprintf(text, sizeof text, "{'model_type': 'bloom', '%0600d': {'a': 1, 'b': 2}}", 0);
+  family_config_write(folder(), text);
+  refused("expected at most 262144 keys of at most 512 bytes");
+}
+
 static void keys_can_be_ignored(void **unused)
 {
   (void)unused;
@@ -349,6 +360,7 @@ int main(void)
       cmocka_unit_test(damaged_configurations_are_refused),
       cmocka_unit_test(any_value_of_any_key),
       cmocka_unit_test(what_is_no_object_is_refused),
+      cmocka_unit_test(long_keys_are_refused),
       cmocka_unit_test(keys_can_be_ignored),
       cmocka_unit_test(keys_remember),
       cmocka_unit_test(patterns_match),

@@ -75,6 +75,8 @@ static status add(family_keys *keys, const char *path, const json_node *node, al
   return ALIBI_OK;
 }
 
+enum { PATH_MOST = 512, KEYS_MOST = 1 << 18 }; /* each key has its whole path; public models have some hundred */
+
 /* All values of an object whose own path is given; 64 levels at most (file/json.h). */
 static status flatten(family_keys *keys, const char *path, const json_node *object, alibi_error *error)
 {
@@ -83,6 +85,9 @@ static status flatten(family_keys *keys, const char *path, const json_node *obje
     const char *key;
     const json_node *node = node_member(object, i, &key);
     size_t size = strlen(path) + strlen(key) + 2;
+    if (size > PATH_MOST || keys->count == KEYS_MOST)
+      return fail(error, ALIBI_BAD_INPUT, "%s: key '%.40s': expected at most %d keys of at most %d bytes", keys->what,
+                  key, KEYS_MOST, PATH_MOST);
     char *full = malloc(size);
     if (!full) return fail(error, ALIBI_FAILED, "not enough memory for the keys of a configuration");
     snprintf(full, size, "%s%s%s", path, *path ? "." : "", key);
