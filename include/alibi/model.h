@@ -138,11 +138,16 @@ ALIBI_API alibi_status alibi_model_open(alibi_context *context, const char *path
  * where it does (BLOOM, Falcon with ALiBi). */
 typedef enum alibi_numerics { ALIBI_NUMERICS_EXACT = 0, ALIBI_NUMERICS_REFERENCE } alibi_numerics;
 
+/* What quantised weights are multiplied with: activations as they are, in fp32; or rounded to 8 bits, each run of 32 with a
+ * scale of its own, as other engines do: faster where weights are quantised, and another result. */
+typedef enum alibi_activations { ALIBI_ACTIVATIONS_FP32 = 0, ALIBI_ACTIVATIONS_INT8 } alibi_activations;
+
 typedef struct alibi_open_options {
   size_t size; /* sizeof(alibi_open_options), set by alibi_open_options_init */
   /* Keys of a public model's configuration that count as absent, ended by NULL; or NULL. */
   const char *const *ignore_config;
   int numerics; /* alibi_numerics */
+  int activations; /* alibi_activations */
 } alibi_open_options;
 
 ALIBI_API void alibi_open_options_init(alibi_open_options *options);

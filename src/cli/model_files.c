@@ -10,10 +10,11 @@
 #include "base/system.h"
 
 typedef struct model_files_options {
-  int numerics;
+  int numerics, activations;
 } model_files_options;
 
 static const char *const numerics_names[] = {"exact", "reference", NULL};
+static const char *const activation_names[] = {"fp32", "int8", NULL};
 
 static const field model_files_fields[] = {
     {.name = "numerics",
@@ -22,6 +23,12 @@ static const field model_files_fields[] = {
      .initial = ALIBI_NUMERICS_EXACT,
      .choices = numerics_names,
      .help = "exact: formulas as they are meant; reference: a bias rounded as the code of the model's family rounds it"},
+    {.name = "activations",
+     .kind = FIELD_CHOICE,
+     .offset = offsetof(model_files_options, activations),
+     .initial = ALIBI_ACTIVATIONS_FP32,
+     .choices = activation_names,
+     .help = "what quantised weights are multiplied with; int8: rounded to 8 bits, as other engines do, which is faster"},
 };
 
 /* A setting of the library that is an option here, for a sentence about it. */
@@ -46,6 +53,7 @@ status model_files_open(alibi_context *context, const char *path, alibi_model **
   status result;
   alibi_open_options_init(&open);
   open.numerics = options.numerics;
+  open.activations = options.activations;
   TRY(memory_new(&keys, ignored.count + 1, sizeof *keys, "the keys of --ignore-config", error));
   for (size_t i = 0; i < ignored.count; i++) keys[i] = ignored.items[i];
   if (ignored.count > 0) open.ignore_config = keys;

@@ -7,7 +7,7 @@
 #include "alibi/tokenizer.h"
 #include "cli/command.h"
 
-/* --ignore-config, --numerics: of public models; how model_files_open then opens. */
+/* --ignore-config, --numerics, --activations: of public models; how model_files_open then opens. */
 void model_files_add_options(command_line *line);
 
 alibi_status model_files_open(alibi_context *context, const char *path, alibi_model **model, alibi_error *error);

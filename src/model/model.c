@@ -203,6 +203,12 @@ void model_add_to_fingerprint(const alibi_model *model, fingerprint *f)
   for (size_t i = 0; model->placed && i < weight_slots(&model->config); i++)
     for (size_t k = 0; k < model->placed[i].part_count; k++)
       add_part_to_fingerprint(&model->placed[i].parts[k], model->placed[i].columns, f);
+  if (model->placed && model->placed->rounded) fingerprint_add(f, &model->placed->rounded, sizeof model->placed->rounded);
+}
+
+void model_round_activations(alibi_model *model)
+{
+  for (size_t i = 0; model->placed && i < weight_slots(&model->config); i++) model->placed[i].rounded = true;
 }
 
 /* ---- what it may be used for ---- */

@@ -46,10 +46,12 @@ status model_place(alibi_model *model, const parameter *p, const matrix_part *pa
                    alibi_error *error);
 /* Is everything placed? */
 status model_check_placed(const alibi_model *model, alibi_error *error);
+/* From now on activations are rounded to 8 bits where they meet quantised weights that lie elsewhere. */
+void model_round_activations(alibi_model *model);
 /* Rows first .. first + count - 1 of a parameter, as fp32 [count, columns], wherever it lies. */
 void model_read_rows(const alibi_model *model, const parameter *p, size_t first, size_t count, float *out);
 
-/* Adds all values, wherever they lie. */
+/* Adds all values, wherever they lie, and whether activations are rounded. */
 void model_add_to_fingerprint(const alibi_model *model, fingerprint *f);
 
 #define MODEL_CONFIG_FILE "config.json"

@@ -229,7 +229,10 @@ alibi_status alibi_model_open_with(alibi_context *context, const char *path, con
   if (options) TRY(settings_take(options, &own, sizeof own, "alibi_open_options", error));
   if (own.numerics != ALIBI_NUMERICS_EXACT && own.numerics != ALIBI_NUMERICS_REFERENCE)
     RAISE(error, ALIBI_INVALID, "numerics: expected 0 (exact) or 1 (reference), found %d", own.numerics);
+  if (own.activations != ALIBI_ACTIVATIONS_FP32 && own.activations != ALIBI_ACTIVATIONS_INT8)
+    RAISE(error, ALIBI_INVALID, "activations: expected 0 (fp32) or 1 (int8), found %d", own.activations);
   TRY(open_path(context, path, &own, model, error));
+  if (own.activations == ALIBI_ACTIVATIONS_INT8) model_round_activations(*model);
 done:
   return result;
 }

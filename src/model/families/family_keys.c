@@ -90,7 +90,10 @@ static status flatten(family_keys *keys, const char *path, const json_node *obje
                   key, KEYS_MOST, PATH_MOST);
     char *full = malloc(size);
     if (!full) return fail(error, ALIBI_FAILED, "not enough memory for the keys of a configuration");
-    snprintf(full, size, "%s%s%s", path, *path ? "." : "", key);
+    size_t before = strlen(path);
+    memcpy(full, path, before);
+    if (before > 0) full[before++] = '.';
+    memcpy(full + before, key, strlen(key) + 1);
     bool inner = node_kind_of(node) == NODE_OBJECT && node_count(node) > 0;
     result = inner ? flatten(keys, full, node, error) : add(keys, full, node, error);
     free(full);
