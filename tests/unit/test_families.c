@@ -468,7 +468,7 @@ static void places_of_models(void **unused)
   snprintf(path, sizeof path, "%s/config.json", folder());
   remove(path);
   assert_int_equal(alibi_model_open(context, folder(), &model, &error), ALIBI_BAD_INPUT); /* nothing */
-  scratch_says(error.message, "expected the directory of a model");
+  scratch_says(error.message, "pytorch_model.bin in the directory, found none");
 }
 
 static void public_models_are_not_trained(void **unused)
