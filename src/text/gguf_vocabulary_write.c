@@ -209,15 +209,23 @@ static void set_words(writing *w, const json_node *words)
   }
 }
 
-static void set_added(writing *w, const json_node *added)
+/* Blanks around a token, and what it may stand beside, are no matter of GGUF's. */
+static status set_added(writing *w, const json_node *added, alibi_error *error)
 {
+  static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
   for (size_t i = 0; i < node_count(added); i++) {
     const json_node *token = node_at(added, i);
+    for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++)
+      if (node_boolean(node_get(token, flags[k]), false))
+        return fail(error, ALIBI_INVALID,
+                    "the tokenizer cannot be written to GGUF: expected its token '%.60s' without %s",
+                    node_text(node_get(token, "content"), ""), flags[k]);
     int64_t id = node_integer(node_get(token, "id"), -1);
     bool control = node_boolean(node_get(token, "special"), false);
     if (id >= 0 && id < w->count)
       set(w, (uint32_t)id, node_text(node_get(token, "content"), ""), control ? PIECE_CONTROL : PIECE_USER);
   }
+  return ALIBI_OK;
 }
 
 /* "a b", or ["a", "b"]: as one text, the second form in memory of its own. */
@@ -269,7 +277,7 @@ static status put_gpt2(writing *w, const json_node *root, alibi_error *error)
     return refuse(error, "its BPE has prefixes or suffixes");
   TRY(begin(w, false, error));
   set_words(w, node_get(model, "vocab"));
-  set_added(w, node_get(root, "added_tokens"));
+  TRY(set_added(w, node_get(root, "added_tokens"), error));
   TRY(put_common(w, "gpt2", error));
   char name[32];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(pre->names + 1, " "), pre->names + 1);

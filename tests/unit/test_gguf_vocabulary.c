@@ -141,6 +141,30 @@ static void what_gguf_has_no_words_for_is_refused(void **unused)
   alibi_tokenizer_free(t);
 }
 
+/* GGUF keeps the text of an added token, and nothing of the blanks that it takes with it. */
+static void added_tokens_that_take_blanks_are_refused(void **unused)
+{
+  (void)unused;
+  static const char *const flags[] = {"\"lstrip\": false", "\"lstrip\": true", "\"rstrip\": true",
+                                      "\"single_word\": true"};
+  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+    char text[600];
+    snprintf(
+        text, sizeof text,
+        "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 2, \"content\": \"<mask>\", \"special\": true, %s}], "
+        "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}, \"decoder\": {\"type\": "
+        "\"ByteLevel\"}, \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}}",
+        flags[i]);
+    scratch_write(scratch_path("tokenizer.json"), text, strlen(text));
+    alibi_tokenizer *t = open_tokenizer(scratch_path("tokenizer.json"));
+    gguf_keys *keys = gguf_keys_new();
+    assert_int_equal(gguf_vocabulary_put(t, 0, keys, &error), i == 0 ? ALIBI_OK : ALIBI_INVALID);
+    if (i > 0) assert_non_null(strstr(error.message, "expected its token '<mask>' without "));
+    gguf_keys_free(keys);
+    alibi_tokenizer_free(t);
+  }
+}
+
 /* ---- by hand ---- */
 
 typedef struct vocabulary_case {
@@ -412,6 +436,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(trained_tokenizers_come_back, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(sentencepiece_models_come_back, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(what_gguf_has_no_words_for_is_refused, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(added_tokens_that_take_blanks_are_refused, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(byte_level_bpe_by_hand, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(the_name_says_how_texts_are_cut, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(sentencepiece_by_hand, setup, scratch_teardown),
