@@ -113,16 +113,6 @@ static status find_tensors(const family_opening *o, const alibi_model_config *co
 
 /* ---- shapes and types ---- */
 
-static bool weight_type_of(tensor_type type, weight_type *found)
-{
-  for (int w = 0; w < WEIGHT_TYPES; w++)
-    if (strcmp(weight_type_name((weight_type)w), tensor_type_name(type)) == 0) {
-      *found = (weight_type)w;
-      return true;
-    }
-  return false;
-}
-
 static bool is_float(weight_type type)
 {
   return type == WEIGHT_F32 || type == WEIGHT_F16 || type == WEIGHT_BF16;
@@ -131,7 +121,7 @@ static bool is_float(weight_type type)
 static status check_type(const family_opening *o, const placement *place, const file_tensor *t, alibi_error *error)
 {
   weight_type type;
-  bool known = weight_type_of(t->type, &type);
+  bool known = tensor_type_weight(t->type, &type);
   bool whole_rows = place->p->placeable ? place->layout != LAYOUT_TURNED : !place->p->vector;
   if (known && (is_float(type) || whole_rows)) return ALIBI_OK;
   return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected one of the types F32, F16, BF16%s, found %s",
@@ -269,7 +259,7 @@ static size_t parts_of(const alibi_model_config *config, const placement *place,
   const parameter *p = place->p;
   const file_tensor *t = place->tensors[0];
   weight_type type = WEIGHT_F32;
-  weight_type_of(t->type, &type);
+  tensor_type_weight(t->type, &type);
   size_t columns = p->vector ? 1 : p->columns, row_bytes = bytes_of(type, columns), half = p->rows / 2;
   switch (place->layout) {
   case LAYOUT_GROUPS: return parts_of_groups(config, t, type, row_bytes, parts);
@@ -285,7 +275,7 @@ static size_t parts_of(const alibi_model_config *config, const placement *place,
   for (size_t i = 0; i < place->count; i++) {
     size_t rows = rows_of_part(config, place, i);
     bool turned = place->layout == LAYOUT_TURNED && !p->vector;
-    weight_type_of(place->tensors[i]->type, &type);
+    tensor_type_weight(place->tensors[i]->type, &type);
     parts[i] = part_of(place->tensors[i], type, rows, 0, bytes_of(type, turned ? rows : columns));
     parts[i].turned = turned;
   }
@@ -378,7 +368,7 @@ static status copy(const family_opening *o, alibi_model *model, const placement 
 bool family_widen_small(const file_tensor *t, float *out)
 {
   weight_type type;
-  if (!weight_type_of(t->type, &type) || !is_float(type)) return false;
+  if (!tensor_type_weight(t->type, &type) || !is_float(type)) return false;
   weight_widen(type, t->bytes / weight_block_bytes(type), t->data, out);
   return true;
 }
