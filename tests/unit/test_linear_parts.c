@@ -15,7 +15,7 @@
 
 #include "threads.h"
 
-enum { PARTS_MAX = 6, ROWS_MAX = 200 };
+enum { PARTS_MAX = 6, ROWS_MAX = 100 };
 
 /* A weight in parts, and the same in fp32. */
 typedef struct subject {
@@ -121,7 +121,7 @@ static void multiply(alibi_context *context, size_t rows, const subject *s, cons
 
 static void check_products(const char *isa, const subject *s)
 {
-  static const size_t rows[] = {1, 2, 3, 4, 5, 17, 60, ROWS_MAX};
+  static const size_t rows[] = {1, 2, 4, 5, 17, ROWS_MAX};
   size_t stride = s->rows + 3;
   float *x = numbers(ROWS_MAX * (s->columns + 1), 1), *bias = numbers(s->rows, 2), *add = numbers(ROWS_MAX * stride, 3);
   float *expected = malloc(2 * ROWS_MAX * stride * sizeof *expected), *found = expected + ROWS_MAX * stride;
@@ -248,8 +248,8 @@ static void rows_are_short_and_long(void **unused)
 static void rows_of_x_are_rounded(void **unused)
 {
   (void)unused;
-  static const size_t rows[] = {1, 2, 3, 4, 5, 17, ROWS_MAX};
-  subject s = {.columns = 1024};
+  static const size_t rows[] = {1, 4, 5, 18, 60};
+  subject s = {.columns = 512};
   add_part(&s, WEIGHT_Q4_K, 131, 0, false, false);
   add_part(&s, WEIGHT_Q8_0, 3, 0, false, false);
   add_part(&s, WEIGHT_F16, 10, 0, false, false); /* this one in fp32 */
