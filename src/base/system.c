@@ -102,6 +102,18 @@ void system_prefer_large_pages(void *memory, size_t bytes)
   madvise(memory, bytes, MADV_HUGEPAGE);
 }
 
+void system_forget(const void *data, size_t bytes)
+{
+#ifdef MADV_PAGEOUT /* not MADV_DONTNEED, which would clear memory that is no mapped file */
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)data + page - 1) / page * page;
+  uintptr_t last = ((uintptr_t)data + bytes) / page * page;
+  if (last > first) madvise((void *)first, last - first, MADV_PAGEOUT);
+#else
+  (void)data;
+  (void)bytes;
+#endif
+}
+
 /* A pipe has no size and cannot be mapped: read into anonymous pages, which munmap releases all the same. */
 static status read_pipe(int descriptor, const char *path, mapped_file *file, alibi_error *error)
 {

@@ -20,6 +20,9 @@ void system_yield(void);     /* lets another thread run */
 /* Asks for large pages behind memory that is aligned to SYSTEM_LARGE_PAGE; no harm where there are none. */
 enum { SYSTEM_LARGE_PAGE = 2 << 20 };
 void system_prefer_large_pages(void *memory, size_t bytes);
+/* Says that these bytes will not be needed soon: whole pages of a mapped file may leave memory, and come back when they are
+ * read.  Never changes what is there. */
+void system_forget(const void *data, size_t bytes);
 /* Bytes that can still be had without driving the machine, or this process's control group, out of memory; SIZE_MAX
  * where the system does not say. */
 size_t system_available_memory(void);

@@ -138,7 +138,7 @@ static status check_vocabulary(const char *path, const alibi_model *model, const
   int64_t rows = alibi_model_get_config(model)->vocabulary;
   uint32_t found = alibi_tokenizer_vocabulary(tokenizer);
   bool ours = strcmp(alibi_model_family(model), "alibi") == 0;
-  if (ours ? found == rows : found <= rows) return ALIBI_OK;
+  if (found <= rows) return ALIBI_OK; /* public models, and what is made of them, may have rows to spare */
   return fail(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %s%" PRId64 " tokens, found %" PRIu32,
               path, ours ? "" : "at most ", rows, found);
 }

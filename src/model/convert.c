@@ -16,6 +16,7 @@
 #include "kernel/weight_plain.h"
 #include "model/families/family_write.h"
 #include "model/tensor_writing.h"
+#include "text/gguf_vocabulary.h"
 
 void alibi_convert_options_init(alibi_convert_options *options)
 {
@@ -73,7 +74,11 @@ static status give(void *state, size_t index, tensor_sink *sink, alibi_error *er
   conversion *c = state;
   const file_tensor *from = tensor_file_at(c->file, index), *to = &c->tensors[index];
   weight_type stored = WEIGHT_F32, wanted = WEIGHT_F32;
-  if (!changes(c, from, &stored)) return writing_put(&c->writing, sink, from->data, from->bytes, error);
+  if (!changes(c, from, &stored)) {
+    status put = writing_put(&c->writing, sink, from->data, from->bytes, error);
+    system_forget(from->data, from->bytes);
+    return put;
+  }
   tensor_type_weight(to->type, &wanted);
   size_t rows = from->shape[0], columns = from->shape[1];
   size_t stored_bytes = from->bytes / rows, wanted_bytes = to->bytes / rows;
@@ -86,6 +91,7 @@ static status give(void *state, size_t index, tensor_sink *sink, alibi_error *er
     c->context->kernel->widen(stored, columns, (const char *)from->data + r * stored_bytes, wide);
     TRY(writing_narrow(&c->writing, sink, wanted, columns, wide, narrow, error));
   }
+  system_forget(from->data, from->bytes);
 done:
   memory_free(narrow);
   memory_free(wide);
@@ -239,6 +245,35 @@ static status open_tokenizer(const conversion *c, alibi_tokenizer **tokenizer, a
   return result;
 }
 
+static bool gguf_holds(const alibi_tokenizer *tokenizer)
+{
+  gguf_keys *keys = gguf_keys_new();
+  bool holds = gguf_vocabulary_put(tokenizer, 0, keys, NULL) == ALIBI_OK;
+  gguf_keys_free(keys);
+  return holds;
+}
+
+/* For GGUF: where there is no word for a tokenizer.json that was made from the SentencePiece model beside it (Llama 2), that
+ * model. */
+static status prefer_pieces(const conversion *c, alibi_tokenizer **tokenizer, alibi_error *error)
+{
+  alibi_tokenizer *pieces = NULL;
+  char *path = NULL;
+  status result = ALIBI_OK;
+  if (!*tokenizer || !path_is_directory(c->path) || gguf_holds(*tokenizer)) return ALIBI_OK;
+  TRY(path_of(c->path, "tokenizer.model", &path, error));
+  if (path_exists(path) && alibi_tokenizer_open(path, &pieces, NULL) == ALIBI_OK &&
+      alibi_tokenizer_vocabulary(pieces) == alibi_tokenizer_vocabulary(*tokenizer)) {
+    alibi_tokenizer_free(*tokenizer);
+    *tokenizer = pieces;
+    pieces = NULL;
+  }
+done:
+  alibi_tokenizer_free(pieces);
+  free(path);
+  return result;
+}
+
 /* A vocabulary of more tokens than the model has rows is another model's. */
 static status check_vocabulary(const conversion *c, const alibi_model *model, const alibi_tokenizer *tokenizer,
                                alibi_error *error)
@@ -274,6 +309,7 @@ static status to_gguf(conversion *c, alibi_error *error)
   if (!model_is_placed(model))
     RAISE(error, ALIBI_INVALID, "%s: expected a public model, to be written as GGUF, found one of our own format", c->path);
   TRY(open_tokenizer(c, &tokenizer, error));
+  TRY(prefer_pieces(c, &tokenizer, error));
   TRY(check_vocabulary(c, model, tokenizer, error));
   c->writing = tensor_writing_of(c->context, &c->options, NULL, 0);
   TRY(family_write_gguf(model, family_named(alibi_model_family(model)), tokenizer, c->type, c->out, &c->writing, error));

@@ -60,6 +60,7 @@ static status give_parameter(void *state, size_t index, tensor_sink *sink, alibi
     model_read_rows(model, p, r, n, some);
     TRY(put(s, sink, some, n * p->columns, error));
   }
+  if (s->writing) writing_forget(&model->placed[p->slot]);
 done:
   memory_free(some);
   return result;

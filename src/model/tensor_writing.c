@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/context.h"
+#include "base/system.h"
 #include "kernel/weight_plain.h"
 
 enum { PIECE = 4 << 20 };
@@ -62,4 +63,16 @@ status writing_narrow(tensor_writing *writing, tensor_sink *sink, weight_type ty
                   sink->tensor->name, (double)largest, weight_type_name(type), (double)wide[i]);
   weight_narrow(type, n, wide, room);
   return writing_put(writing, sink, room, bytes, error);
+}
+
+void writing_forget(const matrix *weight)
+{
+  for (size_t i = 0; i < weight->part_count; i++) {
+    const matrix_part *part = &weight->parts[i];
+    size_t rows = part->turned ? weight->columns : part->rows;
+    if (part->group && !part->turned)
+      system_forget(part->data, (rows / part->group - 1) * part->group_bytes + part->group * part->row_bytes);
+    else
+      system_forget(part->data, rows * part->row_bytes);
+  }
 }

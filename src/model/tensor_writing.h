@@ -5,6 +5,7 @@
 
 #include "alibi/convert.h"
 #include "file/tensor.h"
+#include "op/op.h"
 
 typedef struct tensor_writing {
   alibi_context *context;
@@ -25,5 +26,8 @@ status writing_put(tensor_writing *writing, tensor_sink *sink, const void *data,
  * refused with the tensor's name. */
 status writing_narrow(tensor_writing *writing, tensor_sink *sink, weight_type type, size_t n, const float *wide, void *room,
                       alibi_error *error);
+
+/* Of a weight that was written: its pages may leave memory, so that a model larger than that drives nothing else out. */
+void writing_forget(const matrix *weight);
 
 #endif

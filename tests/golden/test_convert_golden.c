@@ -41,6 +41,7 @@ static const struct {
     {"jais-linear", "found 'jais'"},
     {"jina-heads-12-reglu", "found 'jina-bert-v2'"},
     {"jina-heads-6", "found 'jina-bert-v2'"},
+    {"jina-qk-norm", "found 'jina-bert-v2'"},
     {"llama-dynamic", "\"extension\":{\"name\":\"dynamic\""},
     {"llama-longrope", "\"extension\":{\"name\":\"longrope\""},
     {"llama-yarn-options", "\"beta_fast\":16.0"},
@@ -48,6 +49,7 @@ static const struct {
     {"mpt-clip-f16", "'score_scale' is 0.3"},
     {"mpt-gated", "its file: tensor 'blk.0.ffn_gate.weight'"},
     {"mpt-grouped-biases", "'logit_scale' is 0.7"},
+    {"mpt-learned-positions", "tensor 'blk.0.attn_q_norm.weight'"},
     {"mpt-storywriter", "'logit_scale' is 0.14"},
     {"neox-sequential", "'activation' is \"gelu-tanh\""},
 };

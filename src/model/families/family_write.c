@@ -130,6 +130,7 @@ static status give_matrix(const gguf_writing *g, const written_tensor *t, size_t
     TRY(stored ? writing_put(g->writing, sink, stored, bytes, error)
                : writing_narrow(g->writing, sink, t->type, columns, wide, narrow, error));
   }
+  if (t->first + rows == t->p->rows) writing_forget(&t->w);
 done:
   memory_free(narrow);
   memory_free(wide);

@@ -1,0 +1,354 @@
+/* Converting: what is left behind, what is never touched, how far it is, what has no place; tokenizers that travel. */
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "alibi/convert.h"
+#include "base/directory.h"
+#include "base/system.h"
+#include "kernel/weight_plain.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+#include <cmocka.h> /* after the house's headers: it makes a macro of fail */
+
+#include "unit/family_case.h"
+
+static alibi_convert_options options;
+
+/* A path of the scratch folder that stays valid. */
+static const char *place(const char *name)
+{
+  static char paths[24][512];
+  static const char *known[24];
+  size_t i = 0;
+  while (i < 24 && known[i] && strcmp(known[i], name) != 0) i++;
+  assert_true(i < 24);
+  known[i] = name;
+  snprintf(paths[i], sizeof paths[0], "%s/%s", scratch_folder, name);
+  return paths[i];
+}
+
+static void begin_case(const char *family)
+{
+  scratch_remove_tree(place("out"));
+  unlink(place("out"));
+  begin(family);
+  family_tensors_write(&tensors, folder());
+  alibi_convert_options_init(&options);
+}
+
+static status convert(const char *from, const char *to, int format)
+{
+  alibi_error_init(&error);
+  options.format = format;
+  return alibi_model_convert(context, from, to, &options, &error);
+}
+
+static void converted(const char *from, const char *to, int format)
+{
+  if (convert(from, to, format) != ALIBI_OK) fail_msg("%s", error.message);
+}
+
+static size_t entries_of(const char *path)
+{
+  directory_list list = {0};
+  assert_int_equal(directory_read(path, &list, &error), ALIBI_OK);
+  size_t count = list.count;
+  directory_list_free(&list);
+  return count;
+}
+
+/* Refused with these words, and nothing but the source is there. */
+static void leaves_nothing(const char *from, int format, status expected, const char *part)
+{
+  size_t before = entries_of(scratch_folder);
+  status result = convert(from, place("out"), format);
+  if (result != expected) fail_msg("format %d: status %d: %s", format, (int)result, error.message);
+  scratch_says(error.message, part);
+  assert_false(path_exists(place("out")));
+  assert_int_equal(entries_of(scratch_folder), before);
+}
+
+/* ---- progress, cancel ---- */
+
+typedef struct told {
+  int64_t done, total;
+  size_t calls, cancel_at;
+  alibi_context *context;
+} told;
+
+static void tell(void *user, int64_t done, int64_t total)
+{
+  told *t = user;
+  assert_true(done >= t->done && done <= total && (t->calls == 0 || total == t->total));
+  t->done = done;
+  t->total = total;
+  if (++t->calls == t->cancel_at) alibi_context_cancel(t->context);
+}
+
+static void progress_ends_at_all_bytes(void **unused)
+{
+  (void)unused;
+  size_t bytes = 0;
+  for (int format = ALIBI_FORMAT_ALIBI; format <= ALIBI_FORMAT_GGUF; format++) {
+    told t = {.context = context};
+    begin_case("llama");
+    bytes = 0;
+    for (size_t i = 0; i < tensors.count; i++) bytes += tensors.list[i].bytes;
+    options.progress = tell;
+    options.user = &t;
+    converted(folder(), place("out"), format);
+    assert_true(t.calls > 0 && t.done == t.total);
+    assert_int_equal(t.total, bytes); /* F32 stays F32, and nothing is added */
+  }
+}
+
+static void a_cancel_leaves_nothing(void **unused)
+{
+  (void)unused;
+  for (int format = ALIBI_FORMAT_ALIBI; format <= ALIBI_FORMAT_GGUF; format++)
+    for (size_t at = 1; at < 200; at = 3 * at) {
+      told t = {.cancel_at = at};
+      alibi_context *own, *others = context;
+      alibi_context_options threads;
+      alibi_context_options_init(&threads);
+      threads.threads = 1;
+      assert_int_equal(alibi_context_new(&threads, &own, &error), ALIBI_OK);
+      t.context = own;
+      begin_case("bloom");
+      options.progress = tell;
+      options.user = &t;
+      if (format == ALIBI_FORMAT_SAFETENSORS) options.shard_bytes = 2000;
+      context = own;
+      status result = convert(folder(), place("out"), format);
+      context = others;
+      alibi_context_free(own);
+      if (t.calls < at) break;
+      assert_int_equal(result, ALIBI_CANCELLED);
+      assert_false(path_exists(place("out")));
+      assert_int_equal(entries_of(scratch_folder), 1);
+    }
+}
+
+/* ---- places ---- */
+
+static void a_disk_that_is_full_is_one_sentence(void **unused)
+{
+  (void)unused;
+  struct rlimit before, small;
+  begin_case("bloom");
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  small = before;
+  small.rlim_cur = 10000; /* the model has three times as many bytes */
+  void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+  for (int format = ALIBI_FORMAT_ALIBI; format <= ALIBI_FORMAT_GGUF; format++) {
+    status result = convert(folder(), place("out"), format);
+    if (result != ALIBI_FAILED || !strstr(error.message, "cannot write")) {
+      setrlimit(RLIMIT_FSIZE, &before);
+      fail_msg("format %d: status %d: %s", format, (int)result, error.message);
+    }
+    assert_false(path_exists(place("out")));
+    assert_int_equal(entries_of(scratch_folder), 1);
+  }
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+}
+
+static void what_is_there_is_not_touched(void **unused)
+{
+  (void)unused;
+  begin_case("bloom");
+  for (int format = ALIBI_FORMAT_ALIBI; format <= ALIBI_FORMAT_GGUF; format++) {
+    scratch_write(place("out"), "mine", 4);
+    assert_int_equal(convert(folder(), place("out"), format), ALIBI_FAILED);
+    scratch_says(error.message, "expected nothing there yet");
+    scratch_expect(place("out"), "mine");
+    unlink(place("out"));
+    assert_int_equal(mkdir(place("out"), 0777), 0);
+    assert_int_equal(convert(folder(), place("out"), format), ALIBI_FAILED);
+    assert_int_equal(entries_of(place("out")), 0);
+    rmdir(place("out"));
+    assert_int_equal(convert(folder(), folder(), format), ALIBI_FAILED); /* itself */
+    assert_int_equal(convert(folder(), "/proc/none/out", format), ALIBI_FAILED);
+    scratch_says(error.message, "/proc/none");
+    assert_int_equal(convert(folder(), place("model/config.json/out"), format), ALIBI_FAILED);
+  }
+}
+
+static void what_is_no_model_is_refused(void **unused)
+{
+  (void)unused;
+  begin_case("bloom");
+  leaves_nothing(place("none"), ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT, "none: cannot open");
+  leaves_nothing(scratch_folder, ALIBI_FORMAT_ALIBI, ALIBI_BAD_INPUT, "expected model.safetensors");
+  leaves_nothing(place("model/config.json"), ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT, "config.json");
+  leaves_nothing(place("model/model.safetensors"), ALIBI_FORMAT_SAFETENSORS, ALIBI_INVALID, "found a file");
+  converted(folder(), place("ours"), ALIBI_FORMAT_ALIBI);
+  leaves_nothing(place("ours"), ALIBI_FORMAT_GGUF, ALIBI_INVALID, "one of our own format");
+  leaves_nothing(place("ours"), ALIBI_FORMAT_SAFETENSORS, ALIBI_INVALID, "one of our own format");
+  converted(folder(), place("b.gguf"), ALIBI_FORMAT_GGUF);
+  leaves_nothing(place("b.gguf"), ALIBI_FORMAT_SAFETENSORS, ALIBI_INVALID, "found a GGUF file");
+  leaves_nothing(folder(), 7, ALIBI_INVALID, "format: expected");
+  options.shard_bytes = 0;
+  leaves_nothing(folder(), ALIBI_FORMAT_SAFETENSORS, ALIBI_INVALID, "shard_bytes: expected at least 1");
+  unlink(place("model/config.json"));
+  alibi_convert_options_init(&options);
+  leaves_nothing(folder(), ALIBI_FORMAT_SAFETENSORS, ALIBI_BAD_INPUT, "config.json");
+  scratch_remove_tree(place("ours"));
+  unlink(place("b.gguf"));
+}
+
+/* ---- numbers without a place ---- */
+
+static void numbers_beyond_a_type_are_refused(void **unused)
+{
+  (void)unused;
+  static const struct {
+    float number;
+    const char *type;
+    int format;
+  } cases[] = {{65600, "F16", ALIBI_FORMAT_SAFETENSORS}, {-65600, "F16", ALIBI_FORMAT_GGUF},
+               {NAN, "BF16", ALIBI_FORMAT_SAFETENSORS},  {INFINITY, "BF16", ALIBI_FORMAT_GGUF},
+               {9e6F, "Q8_0", ALIBI_FORMAT_GGUF},        {-6e5F, "Q4_0", ALIBI_FORMAT_GGUF}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    begin_case("gpt_neox");
+    file_tensor *t = family_tensors_find(&tensors, "gpt_neox.layers.1.mlp.dense_4h_to_h.weight");
+    ((float *)(void *)(uintptr_t)t->data)[77] = cases[i].number;
+    family_tensors_write(&tensors, folder());
+    options.type = cases[i].type;
+    leaves_nothing(folder(), cases[i].format, ALIBI_INVALID, "which is what");
+    options.type = NULL;
+    converted(folder(), place("out"), cases[i].format);
+  }
+}
+
+/* The largest numbers of each type stay finite, so what is not refused can be read. */
+static void largest_numbers_stay_finite(void **unused)
+{
+  (void)unused;
+  static const struct {
+    weight_type type;
+    float largest;
+  } cases[] = {{WEIGHT_F16, 65504}, {WEIGHT_BF16, 0x1.FEp127F}, {WEIGHT_Q8_0, 127 * 65504.F}, {WEIGHT_Q4_0, 8 * 65504.F},
+               {WEIGHT_Q4_K, 15 * 65504.F}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int sign = -1; sign <= 1; sign += 2) {
+      float wide[256] = {0};
+      unsigned char narrow[1024];
+      wide[3] = (float)sign * cases[i].largest;
+      weight_narrow(cases[i].type, 256, wide, narrow);
+      weight_widen(cases[i].type, 256, narrow, wide);
+      for (size_t e = 0; e < 256; e++) assert_true(isfinite(wide[e]));
+    }
+}
+
+/* ---- tokenizers ---- */
+
+static const char json_tokenizer[] =
+    "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 9, \"content\": \"<|end|>\", \"special\": true, \"single_word\": false,"
+    " \"lstrip\": false, \"rstrip\": false, \"normalized\": false}], \"normalizer\": null, \"pre_tokenizer\": {\"type\":"
+    " \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}, \"post_processor\": null,"
+    " \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true}, \"model\":"
+    " {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, \"continuing_subword_prefix\": null, \"end_of_word_suffix\": null,"
+    " \"fuse_unk\": false, \"byte_fallback\": false, \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"\\u0120\": 3, \"\\u010a\": 4,"
+    " \"ab\": 5, \"\\u0120ab\": 6, \"abc\": 7, \"ba\": 8}, \"merges\": [\"a b\", \"\\u0120 ab\", \"ab c\", \"b a\"]}}";
+
+static const char word_tokenizer[] =
+    "{\"version\": \"1.0\", \"added_tokens\": [], \"normalizer\": null, \"pre_tokenizer\": {\"type\": \"Whitespace\"}, \"post_processor\": null,"
+    " \"decoder\": null, \"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 0, \"[UNK]\": 1}, \"unk_token\": \"[UNK]\"}}";
+
+static void same_ids(const char *first, const char *second)
+{
+  static const char *const texts[] = {"", "ab", "abcab ab\nabba", "  a b  ", "ca<|end|>b", "cab\n\n ab abab ba"};
+  alibi_tokenizer *t[2] = {NULL};
+  const char *paths[2] = {first, second};
+  for (size_t i = 0; i < 2; i++)
+    if (alibi_tokenizer_open(paths[i], &t[i], &error) != ALIBI_OK) fail_msg("%s", error.message);
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    uint32_t *ids[2] = {NULL};
+    size_t count[2];
+    for (size_t k = 0; k < 2; k++) {
+      assert_int_equal(alibi_tokenizer_encode(t[k], texts[i], strlen(texts[i]), &ids[k], &count[k], &error), ALIBI_OK);
+    }
+    assert_int_equal(count[0], count[1]);
+    if (count[0] > 0) assert_memory_equal(ids[0], ids[1], count[0] * sizeof **ids);
+    for (size_t k = 0; k < 2; k++) alibi_tokens_free(ids[k]);
+  }
+  for (size_t i = 0; i < 2; i++) alibi_tokenizer_free(t[i]);
+}
+
+static void tokenizers_travel(void **unused)
+{
+  (void)unused;
+  begin_case("gpt_neox");
+  scratch_write(place("model/tokenizer.json"), json_tokenizer, sizeof json_tokenizer - 1);
+  converted(folder(), place("n.gguf"), ALIBI_FORMAT_GGUF);
+  converted(place("n.gguf"), place("ours"), ALIBI_FORMAT_ALIBI);
+  converted(folder(), place("copy"), ALIBI_FORMAT_SAFETENSORS);
+  same_ids(place("model/tokenizer.json"), place("n.gguf"));
+  same_ids(place("model/tokenizer.json"), place("ours/tokenizer.json"));
+  same_ids(place("model/tokenizer.json"), place("copy/tokenizer.json"));
+  alibi_tokenizer *t = NULL;
+  assert_int_equal(alibi_tokenizer_open(place("n.gguf"), &t, &error), ALIBI_OK);
+  assert_int_equal(alibi_tokenizer_vocabulary(t), 20); /* a token for each row of the model */
+  alibi_tokenizer_free(t);
+  scratch_remove_tree(place("ours"));
+  scratch_remove_tree(place("copy"));
+  unlink(place("n.gguf"));
+}
+
+static void a_tokenizer_that_gguf_cannot_hold_is_refused(void **unused)
+{
+  (void)unused;
+  begin_case("gpt_neox");
+  scratch_write(place("model/tokenizer.json"), word_tokenizer, sizeof word_tokenizer - 1);
+  leaves_nothing(folder(), ALIBI_FORMAT_GGUF, ALIBI_INVALID,
+                 "the tokenizer cannot be written to GGUF: only byte-level BPE and SentencePiece vocabularies can");
+  options.without_tokenizer = 1;
+  converted(folder(), place("out"), ALIBI_FORMAT_GGUF);
+  alibi_tokenizer *t = NULL;
+  assert_int_equal(alibi_tokenizer_open(place("out"), &t, &error), ALIBI_BAD_INPUT);
+  scratch_says(error.message, "the file has no tokenizer");
+}
+
+static void a_tokenizer_of_another_model_is_refused(void **unused)
+{
+  (void)unused;
+  begin_case("gpt_neox");
+  char *text = malloc(sizeof json_tokenizer);
+  assert_non_null(text);
+  memcpy(text, json_tokenizer, sizeof json_tokenizer);
+  memcpy(strstr(text, "\"id\": 9"), "\"id\":20", 7);
+  scratch_write(place("model/tokenizer.json"), text, strlen(text));
+  free(text);
+  leaves_nothing(folder(), ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT, "at most the model's 20 tokens, found 21");
+  leaves_nothing(folder(), ALIBI_FORMAT_ALIBI, ALIBI_BAD_INPUT, "at most the model's 20 tokens, found 21");
+  scratch_write(place("model/tokenizer.json"), "{", 1);
+  leaves_nothing(folder(), ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT, "tokenizer.json");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(progress_ends_at_all_bytes),
+      cmocka_unit_test(a_cancel_leaves_nothing),
+      cmocka_unit_test(a_disk_that_is_full_is_one_sentence),
+      cmocka_unit_test(what_is_there_is_not_touched),
+      cmocka_unit_test(what_is_no_model_is_refused),
+      cmocka_unit_test(numbers_beyond_a_type_are_refused),
+      cmocka_unit_test(largest_numbers_stay_finite),
+      cmocka_unit_test(tokenizers_travel),
+      cmocka_unit_test(a_tokenizer_that_gguf_cannot_hold_is_refused),
+      cmocka_unit_test(a_tokenizer_of_another_model_is_refused),
+  };
+  return cmocka_run_group_tests(tests, family_setup, family_teardown);
+}
