@@ -345,6 +345,27 @@ static void prefixes_come_and_go(void **unused) /* trap 10 */
   alibi_model_free(open_it());
 }
 
+/* transformers 5 writes a configuration of its own within MPT's, and Falcon's rotary settings beside ALiBi. */
+static void as_transformers_saves_them(void **unused)
+{
+  (void)unused;
+  begin("mpt");
+  change("mpt", "'attn_impl': 'torch'",
+         "'attn_impl': 'torch', '_name_or_path': '', 'architectures': null, 'attn_pdrop': 0, 'chunk_size_feed_forward': 0,"
+         " 'dtype': null, 'id2label': {'0': 'LABEL_0'}, 'is_encoder_decoder': false, 'label2id': {'LABEL_0': 0}, 'model_type': '',"
+         " 'output_attentions': false, 'output_hidden_states': false, 'problem_type': null, 'return_dict': true,"
+         " 'top_k': 50, 'torchscript': false, 'tie_word_embeddings': true, 'pruned_heads': {}");
+  alibi_model_free(open_it());
+  begin("mpt");
+  change("mpt", "'attn_impl': 'torch'", "'attn_impl': 'torch', 'is_encoder_decoder': true");
+  refused("key 'attn_config.is_encoder_decoder': expected false, found true");
+  begin("falcon");
+  change("falcon", "'alibi': true", "'alibi': true, 'rope_parameters': {'rope_theta': 10000.0, 'rope_type': 'default'}");
+  alibi_model *model = open_it();
+  assert_string_equal(model->config.position, "alibi");
+  alibi_model_free(model);
+}
+
 static void expect_scaling(const char *to, const char *extension, const char *setting, double value)
 {
   begin("llama");
@@ -575,6 +596,7 @@ int main(void)
       cmocka_unit_test(vocabularies_follow_the_embedding),
       cmocka_unit_test(heads_are_tied_or_not),
       cmocka_unit_test(prefixes_come_and_go),
+      cmocka_unit_test(as_transformers_saves_them),
       cmocka_unit_test(rope_in_its_spellings),
       cmocka_unit_test(scores_by_layer),
       cmocka_unit_test(stored_slopes),

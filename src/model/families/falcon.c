@@ -19,6 +19,7 @@ static void configure(family_opening *o, alibi_model_config *config)
 {
   static const rope_keys rope = {"rope_theta", NULL, 10000, 1, 0};
   static const char *const no_effect[] = {"ff_factor", NULL};
+  static const char *const rotary[] = {"rope_theta", "rope_scaling*", "rope_parameters*", NULL};
   family_keys *k = o->keys;
   config->width = keys_size(k, "hidden_size|n_embed", KEYS_REQUIRED);
   config->layers = keys_size(k, "num_hidden_layers|n_layer", KEYS_REQUIRED);
@@ -45,8 +46,12 @@ static void configure(family_opening *o, alibi_model_config *config)
   family_set_activation(o, config, "activation", "gelu", false);
   family_set_vocabulary(o, config, "vocab_size");
   family_set_tied(o, config, "/lm_head", true);
-  if (keys_boolean(k, "alibi", false)) set_alibi(o, config);
-  else rope_keys_read(o, config, &rope);
+  if (!keys_boolean(k, "alibi", false)) {
+    rope_keys_read(o, config, &rope);
+    return;
+  }
+  set_alibi(o, config);
+  keys_no_effect(k, rotary);
 }
 
 /* The architecture of that name there is always parallel and rotary. */

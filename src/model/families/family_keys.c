@@ -357,12 +357,25 @@ void keys_no_effect(family_keys *keys, const char *const *names)
 
 static void check_false(family_keys *keys)
 {
+  char name[NAME_SIZE];
   for (size_t n = 0; must_be_false[n]; n++) {
-    key_entry *entry = find(keys, must_be_false[n]);
+    snprintf(name, sizeof name, "%s%s", keys->prefix, must_be_false[n]);
+    key_entry *entry = find(keys, name);
     if (!entry || node_kind_of(entry->node) == NODE_NULL) continue;
     entry->asked = true;
     if (node_kind_of(entry->node) != NODE_BOOLEAN || node_boolean(entry->node, true)) wrong(keys, entry, "false");
   }
+}
+
+void keys_saved_within(family_keys *keys, const char *within)
+{
+  static const char *const of_the_whole[] = {"tie_word_embeddings", "pruned_heads*", NULL};
+  const char *prefix = keys->prefix;
+  keys->prefix = within;
+  check_false(keys);
+  keys_no_effect(keys, without_effect);
+  keys_no_effect(keys, of_the_whole);
+  keys->prefix = prefix;
 }
 
 /* null is how a configuration says that something is not used. */
@@ -387,8 +400,8 @@ static void note_idle(const family_keys *keys)
 status keys_finish(family_keys *keys, alibi_error *error)
 {
   const char *prefix = keys->prefix;
-  check_false(keys);
   keys->prefix = "";
+  check_false(keys);
   keys_no_effect(keys, *prefix ? without_effect_gguf : without_effect);
   keys->prefix = prefix;
   for (size_t i = 0; i < keys->count && !keys_failed(keys); i++) {

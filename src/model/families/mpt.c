@@ -20,8 +20,8 @@ static void read_attention(family_opening *o, alibi_model_config *config)
   static const char *const no_effect[] = {"attn_config.attn_impl", "attn_impl",
                                           "attn_config.verbose",   "attn_config.fused_qkv",
                                           "attn_config.rope_*",    "attn_config.attn_pdrop",
-                                          "attn_config.*dropout*", "attn_config.model_type",
-                                          "attn_config.fc_type*",  NULL};
+                                          "attn_config.*dropout*", "attn_config.fc_type*",
+                                          NULL};
   family_keys *k = o->keys;
   const char *type = keys_text(k, "attn_config.attn_type|attn_type", "multihead_attention");
   config->kv_heads = config->heads;
@@ -43,6 +43,7 @@ static void read_attention(family_opening *o, alibi_model_config *config)
   keys_expect_boolean(k, "attn_config.rope", false);
   keys_expect_integer(k, "attn_config.sliding_window_size", -1);
   keys_no_effect(k, no_effect);
+  keys_saved_within(k, "attn_config.");
 }
 
 /* learned_pos_emb means something only beside no ALiBi. */
