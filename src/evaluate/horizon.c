@@ -417,6 +417,7 @@ status horizon_measure(alibi_model *model, const uint32_t *tokens, size_t count,
                       .head_rows = 1,
                       .keep = tokens != NULL,
                       .recompute = tokens != NULL,
+                      .stops_when_cancelled = true,
                       .extension = options->extension,
                       .extension_options = options->extension_options};
   status result;
