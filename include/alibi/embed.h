@@ -14,16 +14,16 @@ extern "C" {
 
 typedef struct alibi_embed_options {
   size_t size;      /* sizeof(alibi_embed_options), set by alibi_embed_options_init */
-  double tolerance; /* of each row's attention at most this share is left out, by proof; 0: nothing.  2^-24 by _init, which fp32
-                       cannot tell from nothing */
+  double tolerance; /* of each row's attention at most this share is left out, by proof; 0: nothing.  2^-24 by
+                       _init, which fp32 cannot tell from nothing */
   bool normalise;   /* to length 1; true by _init */
 } alibi_embed_options;
 
 ALIBI_API void alibi_embed_options_init(alibi_embed_options *options);
 
-/* tokens [count], with what the tokenizer adds (alibi_encode_options.add_special), run as one sequence; count is also the
- * declared length of position methods that have one.  vector [C], the model's width.  options may be NULL.  ALIBI_INVALID
- * where an id or a position does not exist, or there is no token; ALIBI_CANCELLED. */
+/* tokens [count], with what the tokenizer adds (alibi_encode_options.add_special), run as one sequence; count is
+ * also the declared length of position methods that have one.  vector [C], the model's width.  options may be
+ * NULL.  ALIBI_INVALID where an id or a position does not exist, or there is no token; ALIBI_CANCELLED. */
 ALIBI_API alibi_status alibi_embed(alibi_model *model, const uint32_t *tokens, size_t count,
                                    const alibi_embed_options *options, float *vector, alibi_error *error);
 

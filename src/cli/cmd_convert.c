@@ -19,12 +19,23 @@ typedef struct convert_options {
 static const char *const formats[] = {"alibi", "safetensors", "gguf", NULL};
 
 static const field convert_fields[] = {
-    {.name = "to", .kind = FIELD_CHOICE, .offset = offsetof(convert_options, format), .initial = ALIBI_FORMAT_GGUF,
+    {.name = "to",
+     .kind = FIELD_CHOICE,
+     .offset = offsetof(convert_options, format),
+     .initial = ALIBI_FORMAT_GGUF,
      .choices = formats,
      .help = "alibi: fp32, to be trained on; safetensors: the same names and configuration; gguf: one file"},
-    {.name = "shard_bytes", .kind = FIELD_INTEGER, .offset = offsetof(convert_options, shard_bytes), .minimum = 1,
-     .maximum = 9007199254740992.0, .initial = 5e9, .help = "safetensors: of data in a file at most"},
-    {.name = "without_tokenizer", .kind = FIELD_BOOLEAN, .offset = offsetof(convert_options, without_tokenizer), .maximum = 1,
+    {.name = "shard_bytes",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(convert_options, shard_bytes),
+     .minimum = 1,
+     .maximum = 9007199254740992.0,
+     .initial = 5e9,
+     .help = "safetensors: of data in a file at most"},
+    {.name = "without_tokenizer",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(convert_options, without_tokenizer),
+     .maximum = 1,
      .help = "alibi, gguf: leave it out, where it is not known here or the format cannot hold it"},
 };
 
@@ -42,9 +53,10 @@ static void convert_add_options(command_line *line)
   command_add_text(line, "out", "PATH", &out, "the new directory or, of a GGUF, file");
   command_add_text(line, "type", "TYPE", &type,
                    "of matrices: F32, F16, BF16; of GGUF also Q8_0, Q4_0, Q4_K; not given: as they are stored");
-  command_add_texts(line, "ignore-config", "KEY", &ignored, false,
-                    "a key of a public model's config.json that counts as absent, though it may change numbers; again for "
-                    "more");
+  command_add_texts(
+      line, "ignore-config", "KEY", &ignored, false,
+      "a key of a public model's config.json that counts as absent, though it may change numbers; again for "
+      "more");
   command_add_group(line, "Options", (field_table)FIELD_TABLE(convert_fields), &options, "");
 }
 
@@ -112,9 +124,11 @@ const command command_convert = {
     .name = "convert",
     .summary = "Write a model in another format or type of numbers.",
     .operands = "MODEL",
-    .details = "What keeps its type is copied to the bit: a model in its stored types computes the same bits in every\n"
-               "format.  GGUF files carry their configuration and tokenizer; what they have no words for is refused before\n"
-               "anything is written.  What is at PATH already is never touched.",
+    .details =
+        "What keeps its type is copied to the bit: a model in its stored types computes the same bits in every\n"
+        "format.  GGUF files carry their configuration and tokenizer; what they have no words for is refused "
+        "before\n"
+        "anything is written.  What is at PATH already is never touched.",
     .options = convert_add_options,
     .run = convert_run,
 };

@@ -21,14 +21,28 @@ typedef struct embed_options {
 } embed_options;
 
 static const field embed_fields[] = {
-    {.name = "most", .kind = FIELD_INTEGER, .offset = offsetof(embed_options, most), .maximum = 1 << 30,
+    {.name = "most",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(embed_options, most),
+     .maximum = 1 << 30,
      .help = "read so many tokens of a text at most; 0: all"},
-    {.name = "tolerance", .kind = FIELD_REAL, .offset = offsetof(embed_options, tolerance), .maximum = 0.999,
-     .initial = 0x1p-24, .initial_text = "2^-24",
+    {.name = "tolerance",
+     .kind = FIELD_REAL,
+     .offset = offsetof(embed_options, tolerance),
+     .maximum = 0.999,
+     .initial = 0x1p-24,
+     .initial_text = "2^-24",
      .help = "of each row's attention at most this share is left out, by proof; 0: none"},
-    {.name = "normalise", .kind = FIELD_BOOLEAN, .offset = offsetof(embed_options, normalise), .maximum = 1, .initial = 1,
+    {.name = "normalise",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(embed_options, normalise),
+     .maximum = 1,
+     .initial = 1,
      .help = "vectors of length 1"},
-    {.name = "similarity", .kind = FIELD_BOOLEAN, .offset = offsetof(embed_options, similarity), .maximum = 1,
+    {.name = "similarity",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(embed_options, similarity),
+     .maximum = 1,
      .help = "print the cosines of all pairs of texts instead of the vectors"},
 };
 
@@ -66,7 +80,8 @@ static status embed_text(embedding *e, const char *path, float *vector, size_t *
   embed.normalise = options.normalise;
   TRY(mapped_file_open(path, &file, error));
   TRY(alibi_tokenizer_encode_with(e->tokenizer, &encode, file.data, file.size, &tokens, count, error));
-  if (file.size == 0 || *count == 0) RAISE(error, ALIBI_BAD_INPUT, "%s: expected a text of at least one token, found none", path);
+  if (file.size == 0 || *count == 0)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected a text of at least one token, found none", path);
   if (options.most > 0 && *count > (size_t)options.most) *count = (size_t)options.most;
   TRY(alibi_embed(e->model, tokens, *count, &embed, vector, error));
 done:
@@ -76,7 +91,8 @@ done:
 }
 
 /* A line of JSON a text, as it is done. */
-static status print_vector(const embedding *e, const char *path, size_t count, const float *vector, alibi_error *error)
+static status print_vector(const embedding *e, const char *path, size_t count, const float *vector,
+                           alibi_error *error)
 {
   json_node *line = node_new_object(), *list = node_new_array();
   node_set_text(line, "text", path);
@@ -115,7 +131,8 @@ static status embed_run(command_line *line, alibi_error *error)
 {
   embedding e = {0};
   status result;
-  if (line->operand_count != 1) RAISE(error, ALIBI_INVALID, "embed: expected one model, found %zu", line->operand_count);
+  if (line->operand_count != 1)
+    RAISE(error, ALIBI_INVALID, "embed: expected one model, found %zu", line->operand_count);
   if (texts.count == 0) RAISE(error, ALIBI_INVALID, "--text: expected at least one file, found none");
   TRY(cli_context(&e.context, error));
   TRY(model_files_open(e.context, line->operands[0], &e.model, error));
@@ -142,7 +159,8 @@ const command command_embed = {
     .name = "embed",
     .summary = "Turn texts into vectors, by an encoder.",
     .operands = "MODEL",
-    .details = "Each file of --text is read whole, whatever its length, and becomes the mean of the last hidden states of\n"
+    .details = "Each file of --text is read whole, whatever its length, and becomes the mean of the last hidden "
+               "states of\n"
                "its tokens: a line of JSON with its vector.  Meant for encoders such as jina-bert-v2.",
     .options = embed_add_options,
     .run = embed_run,

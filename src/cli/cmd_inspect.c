@@ -1,5 +1,5 @@
-/* alibi inspect: what a model is, before it is run: its configuration in our words, where its weights lie and in which
- * types, what its positions do, what it will need in memory.  No weight is read. */
+/* alibi inspect: what a model is, before it is run: its configuration in our words, where its weights lie and in
+ * which types, what its positions do, what it will need in memory.  No weight is read. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,9 +19,15 @@ typedef struct inspect_options {
 } inspect_options;
 
 static const field inspect_fields[] = {
-    {.name = "tensors", .kind = FIELD_BOOLEAN, .offset = offsetof(inspect_options, tensors), .maximum = 1,
+    {.name = "tensors",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(inspect_options, tensors),
+     .maximum = 1,
      .help = "list every tensor of the files: type, shape, bytes"},
-    {.name = "json", .kind = FIELD_BOOLEAN, .offset = offsetof(inspect_options, json), .maximum = 1,
+    {.name = "json",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(inspect_options, json),
+     .maximum = 1,
      .help = "print JSON, with every digit"},
 };
 
@@ -99,7 +105,8 @@ static void print_fields(field_table table, const void *values, const void *init
   for (size_t i = 0; i < table.count; i++) {
     const field *f = &table.fields[i];
     char text[ALIBI_POSITION_OPTIONS_SIZE];
-    bool size = strcmp(f->name, "kv_heads") == 0 || strcmp(f->name, "head_size") == 0 || strcmp(f->name, "feed_forward") == 0;
+    bool size = strcmp(f->name, "kv_heads") == 0 || strcmp(f->name, "head_size") == 0 ||
+                strcmp(f->name, "feed_forward") == 0;
     if (!size && field_equal(f, values, initial)) continue;
     field_get_text(f, values, text, sizeof text);
     printf("  %-22s %.200s\n", f->name, text);
@@ -110,7 +117,8 @@ static void print_configuration(const inspection *in)
 {
   alibi_model_config initial;
   alibi_model_config_init(&initial);
-  initial.vocabulary = initial.layers = initial.width = initial.heads = initial.train_length = -1; /* always told */
+  initial.vocabulary = initial.layers = initial.width = initial.heads = initial.train_length =
+      -1; /* always told */
   printf("\nconfiguration (what is not told: alibi train --help)\n");
   print_fields(model_config_fields(), in->config, &initial);
 }
@@ -133,7 +141,8 @@ static void print_positions(const inspection *in)
   printf("  head          slope  horizon\n");
   for (size_t h = 0; h < (size_t)in->config->heads; h++)
     printf("  %-5zu %13.9g  %7.0f\n", h, (double)plan->slopes[h], horizon_of((double)plan->slopes[h]));
-  printf("  horizon: tokens, beyond which all keys that fit a query no better than its own weigh less than 2^-24 of it;\n"
+  printf("  horizon: tokens, beyond which all keys that fit a query no better than its own weigh less than 2^-24 "
+         "of it;\n"
          "  alibi horizon tells what holds for every text\n");
 }
 
@@ -236,7 +245,8 @@ static status print_json(const inspection *in, alibi_error *error)
   node_set(root, "configuration", model_config_node(in->config));
   if (in->position.plan.slopes) node_set(root, "heads", slopes_node(in));
   if (in->config->causal) node_set_number(root, "cache_bytes_per_token", cache_bytes(in->config));
-  for (size_t i = 0; i < alibi_model_note_count(in->model); i++) node_append_text(notes, alibi_model_note(in->model, i));
+  for (size_t i = 0; i < alibi_model_note_count(in->model); i++)
+    node_append_text(notes, alibi_model_note(in->model, i));
   node_set(root, "notes", notes);
   if (options.tensors) node_set(root, "tensors", tensors_node(in));
   char *text = node_to_text(root);
@@ -273,9 +283,10 @@ const command command_inspect = {
     .name = "inspect",
     .summary = "Say what a model is: configuration, tensors, positions, memory.",
     .operands = "MODEL",
-    .details = "MODEL: a directory of alibi train; one as published for transformers (config.json with safetensors\n"
-               "or PyTorch files); or a GGUF file.  Keys of its configuration that change no number, and those that\n"
-               "--ignore-config takes for absent, are told under notes.",
+    .details =
+        "MODEL: a directory of alibi train; one as published for transformers (config.json with safetensors\n"
+        "or PyTorch files); or a GGUF file.  Keys of its configuration that change no number, and those that\n"
+        "--ignore-config takes for absent, are told under notes.",
     .options = inspect_add_options,
     .run = inspect_run,
 };

@@ -19,10 +19,18 @@ typedef struct verify_options {
 } verify_options;
 
 static const field verify_fields[] = {
-    {.name = "tolerance", .kind = FIELD_REAL, .offset = offsetof(verify_options, tolerance), .minimum = 0, .maximum = 1,
+    {.name = "tolerance",
+     .kind = FIELD_REAL,
+     .offset = offsetof(verify_options, tolerance),
+     .minimum = 0,
+     .maximum = 1,
      .initial = 2e-4,
-     .help = "largest difference of a logit that passes, in parts of the spread of its position's logits (largest minus smallest)"},
-    {.name = "json", .kind = FIELD_BOOLEAN, .offset = offsetof(verify_options, json), .maximum = 1,
+     .help = "largest difference of a logit that passes, in parts of the spread of its position's logits (largest "
+             "minus smallest)"},
+    {.name = "json",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(verify_options, json),
+     .maximum = 1,
      .help = "print JSON, with every digit"},
 };
 
@@ -32,7 +40,8 @@ static const char *reference;
 static void verify_add_options(command_line *line)
 {
   reference = NULL;
-  command_add_text(line, "reference", "FILE", &reference, "what another implementation computed of it: a file of scripts/make_reference.py");
+  command_add_text(line, "reference", "FILE", &reference,
+                   "what another implementation computed of it: a file of scripts/make_reference.py");
   model_files_add_options(line);
   command_add_group(line, "Options", (field_table)FIELD_TABLE(verify_fields), &options, "");
 }
@@ -45,8 +54,8 @@ static void print_prompt(const verification *v, size_t number, bool causal)
   const largest_difference *d = &p->logits;
   printf("\nprompt %zu, %zu tokens", number, p->count);
   if (p->text[0]) printf(": %.60s%s", p->text, strlen(p->text) > 60 ? "..." : "");
-  printf("\n  largest difference  %.2e of the spread, token %zu, %s %zu: %.6g, reference %.6g\n", d->relative, d->position,
-         causal ? "id" : "channel", d->id, d->ours, d->theirs);
+  printf("\n  largest difference  %.2e of the spread, token %zu, %s %zu: %.6g, reference %.6g\n", d->relative,
+         d->position, causal ? "id" : "channel", d->id, d->ours, d->theirs);
   if (causal)
     printf("  divergence          %.2e nats at most, %.2e on average\n"
            "  same first token    at %zu of %zu\n",
@@ -65,7 +74,8 @@ static void print_prompt(const verification *v, size_t number, bool causal)
 
 static void print_text(const char *path, const verification *v, bool causal)
 {
-  printf("%s beside %s (%s)\n", path, v->software[0] ? v->software : "a reference", v->numerics[0] ? v->numerics : "numerics unknown");
+  printf("%s beside %s (%s)\n", path, v->software[0] ? v->software : "a reference",
+         v->numerics[0] ? v->numerics : "numerics unknown");
   for (size_t i = 0; i < v->count; i++) print_prompt(v, i, causal);
 }
 
@@ -123,8 +133,10 @@ static status verify_run(command_line *line, alibi_error *error)
   alibi_model *model = NULL;
   verification v = {0};
   status result;
-  if (line->operand_count != 1) RAISE(error, ALIBI_INVALID, "verify: expected one model, found %zu", line->operand_count);
-  if (!reference) RAISE(error, ALIBI_INVALID, "--reference: expected a file of scripts/make_reference.py, found none");
+  if (line->operand_count != 1)
+    RAISE(error, ALIBI_INVALID, "verify: expected one model, found %zu", line->operand_count);
+  if (!reference)
+    RAISE(error, ALIBI_INVALID, "--reference: expected a file of scripts/make_reference.py, found none");
   TRY(cli_context(&context, error));
   TRY(model_files_open(context, line->operands[0], &model, error));
   TRY(verification_run(model, reference, &v, error));
@@ -132,8 +144,8 @@ static status verify_run(command_line *line, alibi_error *error)
   else print_text(line->operands[0], &v, model->config.causal);
   double largest = verification_largest(&v);
   if (!(largest <= options.tolerance))
-    RAISE(error, ALIBI_FAILED, "%s: expected differences of at most --tolerance %g of the spread, found %.2e", line->operands[0],
-          options.tolerance, largest);
+    RAISE(error, ALIBI_FAILED, "%s: expected differences of at most --tolerance %g of the spread, found %.2e",
+          line->operands[0], options.tolerance, largest);
 done:
   verification_free(&v);
   alibi_model_free(model);
@@ -145,9 +157,11 @@ const command command_verify = {
     .name = "verify",
     .summary = "Compare a model with what its reference computes.",
     .operands = "MODEL",
-    .details = "Runs the prompts of the reference file and compares logits, probabilities and, where the file has them, the\n"
-               "hidden states after each layer, so that the first layer that differs is named.  Exit code 1 where a\n"
-               "difference is above --tolerance.  docs/model-verify.md says how a reference file is made.",
+    .details =
+        "Runs the prompts of the reference file and compares logits, probabilities and, where the file has them, "
+        "the\n"
+        "hidden states after each layer, so that the first layer that differs is named.  Exit code 1 where a\n"
+        "difference is above --tolerance.  docs/model-verify.md says how a reference file is made.",
     .options = verify_add_options,
     .run = verify_run,
 };

@@ -22,13 +22,15 @@ static const field model_files_fields[] = {
      .offset = offsetof(model_files_options, numerics),
      .initial = ALIBI_NUMERICS_EXACT,
      .choices = numerics_names,
-     .help = "exact: formulas as they are meant; reference: a bias rounded as the code of the model's family rounds it"},
+     .help = "exact: formulas as they are meant; reference: a bias rounded as the code of the model's family "
+             "rounds it"},
     {.name = "activations",
      .kind = FIELD_CHOICE,
      .offset = offsetof(model_files_options, activations),
      .initial = ALIBI_ACTIVATIONS_FP32,
      .choices = activation_names,
-     .help = "what quantised weights are multiplied with; int8: rounded to 8 bits, as other engines do, which is faster"},
+     .help = "what quantised weights are multiplied with; int8: rounded to 8 bits, as other engines do, which is "
+             "faster"},
 };
 
 /* A setting of the library that is an option here, for a sentence about it. */
@@ -40,9 +42,10 @@ static text_values ignored;
 void model_files_add_options(command_line *line)
 {
   ignored = (text_values){0};
-  command_add_texts(line, "ignore-config", "KEY", &ignored, false,
-                    "a key of a public model's config.json that counts as absent, though it may change numbers; again for "
-                    "more");
+  command_add_texts(
+      line, "ignore-config", "KEY", &ignored, false,
+      "a key of a public model's config.json that counts as absent, though it may change numbers; again for "
+      "more");
   command_add_group(line, "Public models", (field_table)FIELD_TABLE(model_files_fields), &options, "");
 }
 
@@ -139,8 +142,9 @@ static status check_vocabulary(const char *path, const alibi_model *model, const
   uint32_t found = alibi_tokenizer_vocabulary(tokenizer);
   bool ours = strcmp(alibi_model_family(model), "alibi") == 0;
   if (found <= rows) return ALIBI_OK; /* public models, and what is made of them, may have rows to spare */
-  return fail(error, ALIBI_BAD_INPUT, "%s: expected the vocabulary of the model, %s%" PRId64 " tokens, found %" PRIu32,
-              path, ours ? "" : "at most ", rows, found);
+  return fail(error, ALIBI_BAD_INPUT,
+              "%s: expected the vocabulary of the model, %s%" PRId64 " tokens, found %" PRIu32, path,
+              ours ? "" : "at most ", rows, found);
 }
 
 status model_files_open_tokenizer(const char *path, const alibi_model *model, bool required,
@@ -152,7 +156,8 @@ status model_files_open_tokenizer(const char *path, const alibi_model *model, bo
   TRY(find_tokenizer(path, &file, error));
   if (!file && required)
     RAISE(error, ALIBI_BAD_INPUT,
-          "%s: expected the tokenizer of the model beside it (tokenizer.json or tokenizer.model), found none", path);
+          "%s: expected the tokenizer of the model beside it (tokenizer.json or tokenizer.model), found none",
+          path);
   if (!file) goto done;
   TRY(alibi_tokenizer_open(file, tokenizer, error));
   TRY(check_vocabulary(file, model, *tokenizer, error));

@@ -16,7 +16,8 @@ enum { MOST_PROMPTS = 10000, NAME_SIZE = 64 };
 
 /* ---- the file ---- */
 
-/* What is stored of one prompt; NULL: not in the file.  At any address, so it is read by float_at and integer_at. */
+/* What is stored of one prompt; NULL: not in the file.  At any address, so it is read by float_at and integer_at.
+ */
 typedef struct stored_prompt {
   const file_tensor *top_ids, *top_logits, *spread, *positions, *logits, *activations, *hidden;
 } stored_prompt;
@@ -44,8 +45,8 @@ typedef struct reader {
   size_t prompt;
 } reader;
 
-static status shape_error(const reader *r, const char *name, const file_tensor *t, tensor_type type, int dimensions,
-                          const size_t *shape, alibi_error *error)
+static status shape_error(const reader *r, const char *name, const file_tensor *t, tensor_type type,
+                          int dimensions, const size_t *shape, alibi_error *error)
 {
   char expected[80] = "", found[160] = "";
   for (int d = 0; d < dimensions; d++) {
@@ -57,18 +58,20 @@ static status shape_error(const reader *r, const char *name, const file_tensor *
     size_t used = strlen(found);
     snprintf(found + used, sizeof found - used, "%s%zu", d ? ", " : "", t->shape[d]);
   }
-  return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected %s [%s] of this model, found %s [%s]", r->path, name,
-              tensor_type_name(type), expected, tensor_type_name(t->type), found);
+  return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected %s [%s] of this model, found %s [%s]", r->path,
+              name, tensor_type_name(type), expected, tensor_type_name(t->type), found);
 }
 
-static status find(const reader *r, const char *what, bool required, tensor_type type, int dimensions, const size_t *shape,
-                   const file_tensor **tensor, alibi_error *error)
+static status find(const reader *r, const char *what, bool required, tensor_type type, int dimensions,
+                   const size_t *shape, const file_tensor **tensor, alibi_error *error)
 {
   char name[NAME_SIZE];
   snprintf(name, sizeof name, "prompt.%zu.%s", r->prompt, what);
   const file_tensor *t = tensor_file_find(r->file, name);
   *tensor = t;
-  if (!t) return required ? fail(error, ALIBI_BAD_INPUT, "%s: expected a tensor '%s', found none", r->path, name) : ALIBI_OK;
+  if (!t)
+    return required ? fail(error, ALIBI_BAD_INPUT, "%s: expected a tensor '%s', found none", r->path, name)
+                    : ALIBI_OK;
   bool fits = t->type == type && t->dimensions == dimensions;
   for (int d = 0; fits && d < dimensions; d++) fits = shape[d] == ANY || t->shape[d] == shape[d];
   return fits ? ALIBI_OK : shape_error(r, name, t, type, dimensions, shape, error);
@@ -80,8 +83,8 @@ static status check_integers(const reader *r, const file_tensor *t, size_t below
   for (size_t i = 0; i < count; i++) {
     int32_t value = integer_at(t, i);
     if (value < 0 || (size_t)value >= below)
-      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected numbers from 0 to %zu, found %" PRId32, r->path, t->name,
-                  below - 1, value);
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected numbers from 0 to %zu, found %" PRId32,
+                  r->path, t->name, below - 1, value);
   }
   return ALIBI_OK;
 }
@@ -92,7 +95,8 @@ static status read_tokens(const reader *r, const alibi_model_config *c, verified
   uint32_t *tokens;
   status result;
   TRY(find(r, "tokens", true, TENSOR_I32, 1, (const size_t[]){ANY}, &t, error));
-  if (t->shape[0] == 0) RAISE(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected at least one token, found none", r->path, t->name);
+  if (t->shape[0] == 0)
+    RAISE(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected at least one token, found none", r->path, t->name);
   TRY(check_integers(r, t, (size_t)c->vocabulary, error));
   TRY(memory_new(&tokens, t->shape[0], sizeof *tokens, "the tokens of a prompt", error));
   p->tokens = tokens;
@@ -102,7 +106,8 @@ done:
   return result;
 }
 
-static status read_prompt(const reader *r, const alibi_model_config *c, verified_prompt *p, stored_prompt *s, alibi_error *error)
+static status read_prompt(const reader *r, const alibi_model_config *c, verified_prompt *p, stored_prompt *s,
+                          alibi_error *error)
 {
   char key[NAME_SIZE];
   status result;
@@ -114,14 +119,16 @@ static status read_prompt(const reader *r, const alibi_model_config *c, verified
   TRY(find(r, "positions", true, TENSOR_I32, 1, (const size_t[]){ANY}, &s->positions, error));
   TRY(check_integers(r, s->positions, p->count, error));
   size_t chosen = s->positions->shape[0];
-  TRY(find(r, "activations", false, TENSOR_F32, 3, (const size_t[]){(size_t)c->layers + 1, chosen, width}, &s->activations, error));
+  TRY(find(r, "activations", false, TENSOR_F32, 3, (const size_t[]){(size_t)c->layers + 1, chosen, width},
+           &s->activations, error));
   if (!c->causal) {
     TRY(find(r, "hidden", true, TENSOR_F32, 2, (const size_t[]){chosen, width}, &s->hidden, error));
     goto done;
   }
   TRY(find(r, "top_ids", true, TENSOR_I32, 2, (const size_t[]){p->count, ANY}, &s->top_ids, error));
   TRY(check_integers(r, s->top_ids, vocabulary, error));
-  TRY(find(r, "top_logits", true, TENSOR_F32, 2, (const size_t[]){p->count, s->top_ids->shape[1]}, &s->top_logits, error));
+  TRY(find(r, "top_logits", true, TENSOR_F32, 2, (const size_t[]){p->count, s->top_ids->shape[1]}, &s->top_logits,
+           error));
   TRY(find(r, "spread", true, TENSOR_F32, 1, (const size_t[]){p->count}, &s->spread, error));
   TRY(find(r, "logits", true, TENSOR_F32, 2, (const size_t[]){chosen, vocabulary}, &s->logits, error));
 done:
@@ -130,7 +137,8 @@ done:
 
 /* ---- the comparison ---- */
 
-static void consider(largest_difference *largest, double ours, double theirs, double spread, size_t position, size_t id)
+static void consider(largest_difference *largest, double ours, double theirs, double spread, size_t position,
+                     size_t id)
 {
   double relative = fabs(ours - theirs) / spread;
   if (relative <= largest->relative || isnan(largest->relative)) return;
@@ -189,7 +197,8 @@ static void compare_top(comparison *c, size_t position)
     if (c->ours[v] > c->ours[first]) first = v;
   for (size_t k = 0; k < kept; k++) {
     size_t id = (size_t)integer_at(s->top_ids, position * kept + k);
-    consider(&c->prompt->logits, (double)c->ours[id], (double)float_at(s->top_logits, position * kept + k), spread, position, id);
+    consider(&c->prompt->logits, (double)c->ours[id], (double)float_at(s->top_logits, position * kept + k), spread,
+             position, id);
   }
   if (kept == 0) return;
   c->prompt->positions++;
@@ -240,7 +249,8 @@ static void compare_hidden(comparison *c)
       high = fmax(high, (double)float_at(s->hidden, n * width + i));
     }
     for (size_t i = 0; i < width; i++)
-      consider(&c->prompt->logits, (double)ours[i], (double)float_at(s->hidden, n * width + i), high - low, position, i);
+      consider(&c->prompt->logits, (double)ours[i], (double)float_at(s->hidden, n * width + i), high - low,
+               position, i);
   }
   c->prompt->divergence = c->prompt->mean_divergence = NAN;
 }
@@ -252,7 +262,8 @@ static status run_prompt(alibi_model *model, const reader *r, verified_prompt *p
   comparison c = {.prompt = p, .stored = &stored};
   status result;
   TRY(read_prompt(r, config, p, &stored, error));
-  pass_shape shape = {.rows = p->count, .segments = 1, .length = p->count, .head_rows = 1, .stops_when_cancelled = true};
+  pass_shape shape = {
+      .rows = p->count, .segments = 1, .length = p->count, .head_rows = 1, .stops_when_cancelled = true};
   pass_segment segment = {.count = p->count};
   TRY(memory_new(&c.ours, (size_t)config->vocabulary, sizeof *c.ours, "logits", error));
   TRY(memory_new(&c.theirs, (size_t)config->vocabulary, sizeof *c.theirs, "logits", error));
@@ -276,14 +287,18 @@ done:
 
 static status count_prompts(const reader *r, size_t *count, alibi_error *error)
 {
-  const char *format = tensor_file_metadata(r->file, "format"), *prompts = tensor_file_metadata(r->file, "prompts");
+  const char *format = tensor_file_metadata(r->file, "format"),
+             *prompts = tensor_file_metadata(r->file, "prompts");
   char *end = NULL;
   if (!format || strcmp(format, FORMAT) != 0)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected a reference file of scripts/make_reference.py (format " FORMAT "), found format '%s'",
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: expected a reference file of scripts/make_reference.py (format " FORMAT
+                "), found format '%s'",
                 r->path, format ? format : "none");
   unsigned long found = prompts ? strtoul(prompts, &end, 10) : 0;
   if (!end || *end || found < 1 || found > MOST_PROMPTS)
-    return fail(error, ALIBI_BAD_INPUT, "%s: expected 1 to %d prompts, found '%s'", r->path, MOST_PROMPTS, prompts ? prompts : "none");
+    return fail(error, ALIBI_BAD_INPUT, "%s: expected 1 to %d prompts, found '%s'", r->path, MOST_PROMPTS,
+                prompts ? prompts : "none");
   *count = found;
   return ALIBI_OK;
 }

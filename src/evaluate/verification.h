@@ -19,12 +19,12 @@ typedef struct verified_layer {
 typedef struct verified_prompt {
   const uint32_t *tokens; /* [count] */
   size_t count;
-  const char *text;       /* "" where the prompt was given as ids */
+  const char *text; /* "" where the prompt was given as ids */
   largest_difference logits;
-  double divergence, mean_divergence; /* Kullback-Leibler, nats: largest and mean over the positions with all logits; NaN of
-                                         encoders */
+  double divergence, mean_divergence; /* Kullback-Leibler, nats: largest and mean over the positions with all
+                                         logits; NaN of encoders */
   size_t positions, first_same;       /* positions with a largest logit, and where it is the same token */
-  verified_layer *layers;             /* [layer_count]: 0 before the first layer, l after layer l - 1; NULL: not in the file */
+  verified_layer *layers; /* [layer_count]: 0 before the first layer, l after layer l - 1; NULL: not in the file */
   size_t layer_count;
 } verified_prompt;
 

@@ -1,5 +1,5 @@
-/* Mean pooling.  One pass over the whole text; the sum over its tokens is in double, in their order, so the vector does not
- * depend on the number of threads. */
+/* Mean pooling.  One pass over the whole text; the sum over its tokens is in double, in their order, so the vector
+ * does not depend on the number of threads. */
 #include "alibi/embed.h"
 
 #include <math.h>
@@ -35,8 +35,8 @@ static void pool(const model_pass *pass, bool normalise, float *vector)
   for (size_t c = 0; c < width; c++) vector[c] = (float)(scale * (double)vector[c]);
 }
 
-alibi_status alibi_embed(alibi_model *model, const uint32_t *tokens, size_t count, const alibi_embed_options *options,
-                         float *vector, alibi_error *error)
+alibi_status alibi_embed(alibi_model *model, const uint32_t *tokens, size_t count,
+                         const alibi_embed_options *options, float *vector, alibi_error *error)
 {
   alibi_embed_options own;
   model_pass *pass = NULL;

@@ -1,5 +1,5 @@
-/* Converting: to our own format through a model in memory, to GGUF by a family's rules, or tensor by tensor where names and
- * configuration stay what they are. */
+/* Converting: to our own format through a model in memory, to GGUF by a family's rules, or tensor by tensor where
+ * names and configuration stay what they are. */
 #include "alibi/convert.h"
 
 #include <stdio.h>
@@ -60,8 +60,8 @@ static bool is_added(const file_tensor *t)
   return strcmp(t->name, "position_embd.weight") == 0 || strcmp(t->name, "token_types.weight") == 0;
 }
 
-/* A matrix of numbers that the kernels know takes the new type; vectors, norms among them, stay as they are, and so do small
- * tables where the new type is quantised. */
+/* A matrix of numbers that the kernels know takes the new type; vectors, norms among them, stay as they are, and
+ * so do small tables where the new type is quantised. */
 static bool changes(const conversion *c, const file_tensor *t, weight_type *from)
 {
   if (c->type != WEIGHT_TYPES && weight_block_elements(c->type) > 1 && is_added(t)) return false;
@@ -109,8 +109,8 @@ static status list_tensors(conversion *c, alibi_error *error)
     if (!changes(c, t, &from)) continue;
     weight_type to = family_type_for(c->type, from, t->shape[1]);
     c->tensors[i].type = tensor_type_of_weight(to);
-    c->tensors[i].bytes = t->bytes / weight_block_bytes(from) * weight_block_elements(from) / weight_block_elements(to) *
-                          weight_block_bytes(to);
+    c->tensors[i].bytes = t->bytes / weight_block_bytes(from) * weight_block_elements(from) /
+                          weight_block_elements(to) * weight_block_bytes(to);
   }
   if (result == ALIBI_OK) c->writing = tensor_writing_of(c->context, &c->options, c->tensors, count);
   return result;
@@ -153,7 +153,8 @@ done:
 static status write_configuration(const conversion *c, json_node *root, alibi_error *error)
 {
   static const char *const keys[] = {"torch_dtype", "dtype"};
-  static const char *const names[] = {[WEIGHT_F32] = "float32", [WEIGHT_F16] = "float16", [WEIGHT_BF16] = "bfloat16"};
+  static const char *const names[] = {
+      [WEIGHT_F32] = "float32", [WEIGHT_F16] = "float16", [WEIGHT_BF16] = "bfloat16"};
   char *to = NULL;
   status result;
   TRY(path_of(c->out, MODEL_CONFIG_FILE, &to, error));
@@ -171,12 +172,14 @@ static status read_configuration(const conversion *c, json_node **root, alibi_er
   char *from = NULL;
   status result;
   if (tensor_file_gguf(c->file) || !path_is_directory(c->path))
-    RAISE(error, ALIBI_INVALID, "%s: expected a directory with a config.json, to be written as safetensors, found %s", c->path,
+    RAISE(error, ALIBI_INVALID,
+          "%s: expected a directory with a config.json, to be written as safetensors, found %s", c->path,
           tensor_file_gguf(c->file) ? "a GGUF file" : "a file");
   TRY(path_of(c->path, MODEL_CONFIG_FILE, &from, error));
   TRY(node_read_file(from, root, error));
   if (node_get(*root, "format") || !node_get(*root, "model_type"))
-    RAISE(error, ALIBI_INVALID, "%s: expected a public model, to be written as safetensors, found one of our own format", c->path);
+    RAISE(error, ALIBI_INVALID,
+          "%s: expected a public model, to be written as safetensors, found one of our own format", c->path);
 done:
   free(from);
   return result;
@@ -184,9 +187,15 @@ done:
 
 static status to_safetensors(conversion *c, alibi_error *error)
 {
-  static const char *const companions[] = {"generation_config.json", "tokenizer.json",          "tokenizer.model",
-                                           "tokenizer_config.json",  "special_tokens_map.json", "added_tokens.json",
-                                           "vocab.json",             "merges.txt",              "vocab.txt",
+  static const char *const companions[] = {"generation_config.json",
+                                           "tokenizer.json",
+                                           "tokenizer.model",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "vocab.json",
+                                           "merges.txt",
+                                           "vocab.txt",
                                            "chat_template.jinja"};
   const char *metadata[] = {"format", "pt", NULL};
   const tensor_source source = {give, c};
@@ -235,7 +244,8 @@ static status open_tokenizer(const conversion *c, alibi_tokenizer **tokenizer, a
   *tokenizer = NULL;
   if (c->options.without_tokenizer) return ALIBI_OK;
   if (gguf)
-    return gguf_key_find(gguf, "tokenizer.ggml.tokens") ? alibi_tokenizer_open(gguf_path(gguf), tokenizer, error) : ALIBI_OK;
+    return gguf_key_find(gguf, "tokenizer.ggml.tokens") ? alibi_tokenizer_open(gguf_path(gguf), tokenizer, error)
+                                                        : ALIBI_OK;
   for (size_t i = 0; i < 2 && !*tokenizer && result == ALIBI_OK && path_is_directory(c->path); i++) {
     char *path = NULL;
     result = path_of(c->path, names[i], &path, error);
@@ -253,8 +263,8 @@ static bool gguf_holds(const alibi_tokenizer *tokenizer)
   return holds;
 }
 
-/* For GGUF: where there is no word for a tokenizer.json that was made from the SentencePiece model beside it (Llama 2), that
- * model. */
+/* For GGUF: where there is no word for a tokenizer.json that was made from the SentencePiece model beside it
+ * (Llama 2), that model. */
 static status prefer_pieces(const conversion *c, alibi_tokenizer **tokenizer, alibi_error *error)
 {
   alibi_tokenizer *pieces = NULL;
@@ -281,8 +291,8 @@ static status check_vocabulary(const conversion *c, const alibi_model *model, co
   int64_t rows = alibi_model_get_config(model)->vocabulary;
   uint32_t found = tokenizer ? alibi_tokenizer_vocabulary(tokenizer) : 0;
   if (found <= rows) return ALIBI_OK;
-  return fail(error, ALIBI_BAD_INPUT, "%s: expected a tokenizer of at most the model's %lld tokens, found %lu", c->path,
-              (long long)rows, (unsigned long)found);
+  return fail(error, ALIBI_BAD_INPUT, "%s: expected a tokenizer of at most the model's %lld tokens, found %lu",
+              c->path, (long long)rows, (unsigned long)found);
 }
 
 static status open_model(const conversion *c, alibi_model **model, alibi_error *error)
@@ -307,12 +317,14 @@ static status to_gguf(conversion *c, alibi_error *error)
   status result;
   TRY(open_model(c, &model, error));
   if (!model_is_placed(model))
-    RAISE(error, ALIBI_INVALID, "%s: expected a public model, to be written as GGUF, found one of our own format", c->path);
+    RAISE(error, ALIBI_INVALID, "%s: expected a public model, to be written as GGUF, found one of our own format",
+          c->path);
   TRY(open_tokenizer(c, &tokenizer, error));
   TRY(prefer_pieces(c, &tokenizer, error));
   TRY(check_vocabulary(c, model, tokenizer, error));
   c->writing = tensor_writing_of(c->context, &c->options, NULL, 0);
-  TRY(family_write_gguf(model, family_named(alibi_model_family(model)), tokenizer, c->type, c->out, &c->writing, error));
+  TRY(family_write_gguf(model, family_named(alibi_model_family(model)), tokenizer, c->type, c->out, &c->writing,
+                        error));
 done:
   alibi_tokenizer_free(tokenizer);
   alibi_model_free(model);
@@ -326,7 +338,8 @@ static status to_alibi(conversion *c, alibi_error *error)
   char *path = NULL;
   status result;
   if (c->type != WEIGHT_TYPES && c->type != WEIGHT_F32)
-    RAISE(error, ALIBI_INVALID, "type: expected F32, which is what models of our own format are in, found '%s'", c->options.type);
+    RAISE(error, ALIBI_INVALID, "type: expected F32, which is what models of our own format are in, found '%s'",
+          c->options.type);
   TRY(path_of(c->out, "tokenizer.json", &path, error));
   TRY(open_model(c, &model, error));
   TRY(open_tokenizer(c, &tokenizer, error));

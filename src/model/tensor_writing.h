@@ -1,5 +1,5 @@
-/* model/tensor_writing.h - numbers of a model on their way to a file: in pieces, between which a cancel is noticed and
- * somebody is told how far it is. */
+/* model/tensor_writing.h - numbers of a model on their way to a file: in pieces, between which a cancel is noticed
+ * and somebody is told how far it is. */
 #ifndef MODEL_TENSOR_WRITING_H
 #define MODEL_TENSOR_WRITING_H
 
@@ -15,19 +15,20 @@ typedef struct tensor_writing {
 } tensor_writing;
 
 /* A writing of these tensors. */
-tensor_writing tensor_writing_of(alibi_context *context, const alibi_convert_options *options, const file_tensor *tensors,
-                                 size_t count);
+tensor_writing tensor_writing_of(alibi_context *context, const alibi_convert_options *options,
+                                 const file_tensor *tensors, size_t count);
 
 /* So many bytes went their way.  ALIBI_CANCELLED where the context is. */
 status writing_tell(tensor_writing *writing, size_t bytes, alibi_error *error);
 /* The next bytes of the sink's tensor, as they are. */
 status writing_put(tensor_writing *writing, tensor_sink *sink, const void *data, size_t bytes, alibi_error *error);
-/* The next n numbers (whole blocks) in another type; room: their bytes in it.  A number that the type has no place for is
- * refused with the tensor's name. */
-status writing_narrow(tensor_writing *writing, tensor_sink *sink, weight_type type, size_t n, const float *wide, void *room,
-                      alibi_error *error);
+/* The next n numbers (whole blocks) in another type; room: their bytes in it.  A number that the type has no place
+ * for is refused with the tensor's name. */
+status writing_narrow(tensor_writing *writing, tensor_sink *sink, weight_type type, size_t n, const float *wide,
+                      void *room, alibi_error *error);
 
-/* Of a weight that was written: its pages may leave memory, so that a model larger than that drives nothing else out. */
+/* Of a weight that was written: its pages may leave memory, so that a model larger than that drives nothing else
+ * out. */
 void writing_forget(const matrix *weight);
 
 #endif

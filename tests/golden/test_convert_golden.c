@@ -1,6 +1,6 @@
-/* Public models (golden/families) from one format to another, in every direction that there is.  Numbers that keep their
- * type give the same logits, to the bit; in GGUF's Llamas, whose heads' channels are exchanged, sums have another order.  What
- * a format has no words for is refused, and leaves nothing behind. */
+/* Public models (golden/families) from one format to another, in every direction that there is.  Numbers that keep
+ * their type give the same logits, to the bit; in GGUF's Llamas, whose heads' channels are exchanged, sums have
+ * another order.  What a format has no words for is refused, and leaves nothing behind. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -232,7 +232,8 @@ static void check_to_gguf(const char *source, const logits *truth)
   }
   alibi_model *model = NULL;
   expect_ok(alibi_model_open(context, gguf, &model, &error));
-  bool exchanged = strcmp(alibi_model_family(model), "llama") == 0 || strcmp(alibi_model_family(model), "baichuan") == 0;
+  bool exchanged =
+      strcmp(alibi_model_family(model), "llama") == 0 || strcmp(alibi_model_family(model), "baichuan") == 0;
   alibi_model_free(model);
   expect_same(gguf, truth, exchanged ? 1e-5 : 0, "to GGUF");
   logits written = run(gguf);

@@ -1,4 +1,5 @@
-/* Converting: what is left behind, what is never touched, how far it is, what has no place; tokenizers that travel. */
+/* Converting: what is left behind, what is never touched, how far it is, what has no place; tokenizers that
+ * travel. */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -238,7 +239,10 @@ static void largest_numbers_stay_finite(void **unused)
   static const struct {
     weight_type type;
     float largest;
-  } cases[] = {{WEIGHT_F16, 65504}, {WEIGHT_BF16, 0x1.FEp127F}, {WEIGHT_Q8_0, 127 * 65504.F}, {WEIGHT_Q4_0, 8 * 65504.F},
+  } cases[] = {{WEIGHT_F16, 65504},
+               {WEIGHT_BF16, 0x1.FEp127F},
+               {WEIGHT_Q8_0, 127 * 65504.F},
+               {WEIGHT_Q4_0, 8 * 65504.F},
                {WEIGHT_Q4_K, 15 * 65504.F}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     for (int sign = -1; sign <= 1; sign += 2) {
@@ -253,18 +257,25 @@ static void largest_numbers_stay_finite(void **unused)
 
 /* ---- tokenizers ---- */
 
-static const char json_tokenizer[] =
-    "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 9, \"content\": \"<|end|>\", \"special\": true, \"single_word\": false,"
-    " \"lstrip\": false, \"rstrip\": false, \"normalized\": false}], \"normalizer\": null, \"pre_tokenizer\": {\"type\":"
-    " \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}, \"post_processor\": null,"
-    " \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true}, \"model\":"
-    " {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, \"continuing_subword_prefix\": null, \"end_of_word_suffix\": null,"
-    " \"fuse_unk\": false, \"byte_fallback\": false, \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"\\u0120\": 3, \"\\u010a\": 4,"
-    " \"ab\": 5, \"\\u0120ab\": 6, \"abc\": 7, \"ba\": 8}, \"merges\": [\"a b\", \"\\u0120 ab\", \"ab c\", \"b a\"]}}";
+static const char json_tokenizer[] = "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 9, \"content\": "
+                                     "\"<|end|>\", \"special\": true, \"single_word\": false,"
+                                     " \"lstrip\": false, \"rstrip\": false, \"normalized\": false}], "
+                                     "\"normalizer\": null, \"pre_tokenizer\": {\"type\":"
+                                     " \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, "
+                                     "\"use_regex\": true}, \"post_processor\": null,"
+                                     " \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
+                                     "\"trim_offsets\": true, \"use_regex\": true}, \"model\":"
+                                     " {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
+                                     "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null,"
+                                     " \"fuse_unk\": false, \"byte_fallback\": false, \"vocab\": {\"a\": 0, "
+                                     "\"b\": 1, \"c\": 2, \"\\u0120\": 3, \"\\u010a\": 4,"
+                                     " \"ab\": 5, \"\\u0120ab\": 6, \"abc\": 7, \"ba\": 8}, \"merges\": [\"a b\", "
+                                     "\"\\u0120 ab\", \"ab c\", \"b a\"]}}";
 
-static const char word_tokenizer[] =
-    "{\"version\": \"1.0\", \"added_tokens\": [], \"normalizer\": null, \"pre_tokenizer\": {\"type\": \"Whitespace\"}, \"post_processor\": null,"
-    " \"decoder\": null, \"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 0, \"[UNK]\": 1}, \"unk_token\": \"[UNK]\"}}";
+static const char word_tokenizer[] = "{\"version\": \"1.0\", \"added_tokens\": [], \"normalizer\": null, "
+                                     "\"pre_tokenizer\": {\"type\": \"Whitespace\"}, \"post_processor\": null,"
+                                     " \"decoder\": null, \"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": "
+                                     "0, \"[UNK]\": 1}, \"unk_token\": \"[UNK]\"}}";
 
 static void same_ids(const char *first, const char *second)
 {
@@ -277,7 +288,8 @@ static void same_ids(const char *first, const char *second)
     uint32_t *ids[2] = {NULL};
     size_t count[2];
     for (size_t k = 0; k < 2; k++) {
-      assert_int_equal(alibi_tokenizer_encode(t[k], texts[i], strlen(texts[i]), &ids[k], &count[k], &error), ALIBI_OK);
+      assert_int_equal(alibi_tokenizer_encode(t[k], texts[i], strlen(texts[i]), &ids[k], &count[k], &error),
+                       ALIBI_OK);
     }
     assert_int_equal(count[0], count[1]);
     if (count[0] > 0) assert_memory_equal(ids[0], ids[1], count[0] * sizeof **ids);
@@ -311,8 +323,9 @@ static void a_tokenizer_that_gguf_cannot_hold_is_refused(void **unused)
   (void)unused;
   begin_case("gpt_neox");
   scratch_write(place("model/tokenizer.json"), word_tokenizer, sizeof word_tokenizer - 1);
-  leaves_nothing(folder(), ALIBI_FORMAT_GGUF, ALIBI_INVALID,
-                 "the tokenizer cannot be written to GGUF: only byte-level BPE and SentencePiece vocabularies can");
+  leaves_nothing(
+      folder(), ALIBI_FORMAT_GGUF, ALIBI_INVALID,
+      "the tokenizer cannot be written to GGUF: only byte-level BPE and SentencePiece vocabularies can");
   options.without_tokenizer = 1;
   converted(folder(), place("out"), ALIBI_FORMAT_GGUF);
   alibi_tokenizer *t = NULL;

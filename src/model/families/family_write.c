@@ -1,6 +1,6 @@
-/* Tensors are written row by row: a row that is to keep its type is copied as it lies in the mapped file, any other goes
- * through fp32.  No tensor is ever held.  Whether the file says all that the model is can only be seen by opening it, which
- * needs no numbers: so a sketch is written first, whose tensors are holes. */
+/* Tensors are written row by row: a row that is to keep its type is copied as it lies in the mapped file, any
+ * other goes through fp32.  No tensor is ever held.  Whether the file says all that the model is can only be seen
+ * by opening it, which needs no numbers: so a sketch is written first, whose tensors are holes. */
 #include "model/families/family_write.h"
 
 #include <math.h>
@@ -21,9 +21,9 @@
 /* An architecture of GGUF, and what its files differ in. */
 typedef struct architecture {
   const char *family, *name;
-  bool split;       /* queries, keys and values are tensors of their own */
-  bool rotary;      /* keys of rotary positions */
-  bool neighbours;  /* which turn neighbouring channels, so that rows of queries and keys are exchanged */
+  bool split;      /* queries, keys and values are tensors of their own */
+  bool rotary;     /* keys of rotary positions */
+  bool neighbours; /* which turn neighbouring channels, so that rows of queries and keys are exchanged */
 } architecture;
 
 static const architecture architectures[] = {
@@ -50,9 +50,10 @@ weight_type family_type_for(weight_type wanted, weight_type stored, size_t colum
 
 void family_put_type(gguf_keys *keys, weight_type type)
 {
-  static const int numbers[WEIGHT_TYPES] = {[WEIGHT_F32] = 0,  [WEIGHT_F16] = 1,  [WEIGHT_BF16] = 32, [WEIGHT_Q8_0] = 7,
-                                            [WEIGHT_Q4_0] = 2, [WEIGHT_Q4_1] = 3, [WEIGHT_Q5_0] = 8,  [WEIGHT_Q5_1] = 9,
-                                            [WEIGHT_Q4_K] = 14, [WEIGHT_Q5_K] = 16, [WEIGHT_Q6_K] = 18};
+  static const int numbers[WEIGHT_TYPES] = {
+      [WEIGHT_F32] = 0,   [WEIGHT_F16] = 1,   [WEIGHT_BF16] = 32, [WEIGHT_Q8_0] = 7,
+      [WEIGHT_Q4_0] = 2,  [WEIGHT_Q4_1] = 3,  [WEIGHT_Q5_0] = 8,  [WEIGHT_Q5_1] = 9,
+      [WEIGHT_Q4_K] = 14, [WEIGHT_Q5_K] = 16, [WEIGHT_Q6_K] = 18};
   gguf_put_integer(keys, "general.file_type", GGUF_U32, numbers[type]);
   if (weight_block_elements(type) > 1) gguf_put_integer(keys, "general.quantization_version", GGUF_U32, 2);
 }
@@ -70,11 +71,11 @@ static double setting(field_table table, const void *options, const char *name)
 typedef struct written_tensor {
   char name[GGUF_NAME_MOST + 1];
   const parameter *p;
-  matrix w;          /* all of the parameter */
-  matrix_part part;  /* of w, where it is not as the model has it */
-  size_t first;      /* row */
+  matrix w;         /* all of the parameter */
+  matrix_part part; /* of w, where it is not as the model has it */
+  size_t first;     /* row */
   weight_type type;
-  size_t turned;     /* rows a head, whose halves are exchanged for neighbours; 0: none */
+  size_t turned; /* rows a head, whose halves are exchanged for neighbours; 0: none */
 } written_tensor;
 
 typedef struct gguf_writing {
@@ -85,7 +86,7 @@ typedef struct gguf_writing {
   tensor_writing *writing;
   bool sketch;
   written_tensor *tensors;
-  file_tensor *list; /* for the writer: what it is told of each */
+  file_tensor *list;              /* for the writer: what it is told of each */
   float divisors[ROPE_PAIRS_MAX]; /* of frequencies; the first is 0: none */
   size_t count;
 } gguf_writing;
@@ -178,8 +179,8 @@ static void take_unscaled(written_tensor *t)
 }
 
 /* Rows first .. first+rows-1 of a parameter; theirs: "blk.*.attn_q". */
-static void add_tensor(gguf_writing *g, const parameter *p, const char *theirs, const char *block, const char *ending,
-                       size_t first, size_t rows)
+static void add_tensor(gguf_writing *g, const parameter *p, const char *theirs, const char *block,
+                       const char *ending, size_t first, size_t rows)
 {
   written_tensor *t = &g->tensors[g->count];
   file_tensor *listed = &g->list[g->count++];
@@ -196,9 +197,12 @@ static void add_tensor(gguf_writing *g, const parameter *p, const char *theirs, 
   size_t d = (size_t)g->model->config.head_size;
   bool adjacent = g->model->config.position[0] && strcmp(g->model->method->name, "rope") == 0;
   if (g->architecture->neighbours && adjacent && star && is_part_of_heads(p, strrchr(theirs, '.'))) t->turned = d;
-  *listed = (file_tensor){.name = t->name, .type = tensor_type_of_weight(t->type), .dimensions = p->vector ? 1 : 2,
+  *listed = (file_tensor){.name = t->name,
+                          .type = tensor_type_of_weight(t->type),
+                          .dimensions = p->vector ? 1 : 2,
                           .shape = {rows, p->vector ? 0 : p->columns}};
-  listed->bytes = rows * (p->vector ? 1 : p->columns) / weight_block_elements(t->type) * weight_block_bytes(t->type);
+  listed->bytes =
+      rows * (p->vector ? 1 : p->columns) / weight_block_elements(t->type) * weight_block_bytes(t->type);
 }
 
 /* The rule whose tensors hold this parameter in files of the architecture. */
@@ -213,7 +217,8 @@ static bool fits(const gguf_writing *g, const tensor_rule *rule)
   return true;
 }
 
-static void add_by_rule(gguf_writing *g, const parameter *p, const tensor_rule *rule, const char *block, const char *last)
+static void add_by_rule(gguf_writing *g, const parameter *p, const tensor_rule *rule, const char *block,
+                        const char *last)
 {
   const alibi_model_config *c = &g->model->config;
   const char *ending = strcmp(last, "bias") == 0 || strcmp(last, "shift") == 0 ? ".bias" : ".weight";
@@ -248,8 +253,10 @@ static void add_divisors(gguf_writing *g)
   const alibi_model_config *c = &g->model->config;
   extension_choice own = model_config_extension(c);
   if (!g->architecture->rotary || !own.extension || strcmp(own.extension->name, "llama3") != 0) return;
-  position_request request = {.shape = model_config_position_shape(c), .options = c->position_options.bytes,
-                              .length = (size_t)c->train_length, .extension = own.extension,
+  position_request request = {.shape = model_config_position_shape(c),
+                              .options = c->position_options.bytes,
+                              .length = (size_t)c->train_length,
+                              .extension = own.extension,
                               .extension_options = own.options.bytes};
   double base = setting(g->model->method->fields, c->position_options.bytes, "base"), scaled[ROPE_PAIRS_MAX];
   size_t pairs = position_outline(g->model->method, &request).rotary / 2;
@@ -258,8 +265,8 @@ static void add_divisors(gguf_writing *g)
   for (size_t p = 0; p < pairs; p++) g->divisors[p] = (float)(pow(base, -(double)p / (double)pairs) / scaled[p]);
   written_tensor *t = &g->tensors[g->count];
   *t = (written_tensor){.name = "rope_freqs.weight"};
-  g->list[g->count++] = (file_tensor){.name = t->name, .type = TENSOR_F32, .dimensions = 1, .shape = {pairs},
-                                      .bytes = pairs * sizeof(float)};
+  g->list[g->count++] = (file_tensor){
+      .name = t->name, .type = TENSOR_F32, .dimensions = 1, .shape = {pairs}, .bytes = pairs * sizeof(float)};
 }
 
 /* ---- keys ---- */
@@ -293,8 +300,9 @@ static void put_rope(const key_writer *w, const alibi_model_config *c)
   extension_choice own = model_config_extension(c);
   char name[128];
   put_real(w, "rope.freq_base", setting(method->fields, c->position_options.bytes, "base"));
-  put_integer(w, "rope.dimension_count",
-              (int64_t)(setting(method->fields, c->position_options.bytes, "fraction") * (double)c->head_size + 0.5));
+  put_integer(
+      w, "rope.dimension_count",
+      (int64_t)(setting(method->fields, c->position_options.bytes, "fraction") * (double)c->head_size + 0.5));
   if (!own.extension) return;
   bool yarn = strcmp(own.extension->name, "rope-yarn") == 0 || strcmp(own.extension->name, "yarn") == 0;
   if (!yarn && strcmp(own.extension->name, "linear") != 0) return; /* found out when the file is opened */
@@ -350,7 +358,8 @@ static void put_configuration(const gguf_writing *g, gguf_keys *keys)
 }
 
 /* Without a tokenizer the file says so, and how many rows there are. */
-static status put_vocabulary(const gguf_writing *g, const alibi_tokenizer *tokenizer, gguf_keys *keys, alibi_error *error)
+static status put_vocabulary(const gguf_writing *g, const alibi_tokenizer *tokenizer, gguf_keys *keys,
+                             alibi_error *error)
 {
   int64_t rows = g->model->config.vocabulary;
   key_writer w = {keys, g->architecture->name};
@@ -377,8 +386,8 @@ static int bias_word(const alibi_model_config *c, int own)
   return model_config_bias(c, own) ? ALIBI_BIAS_YES : ALIBI_BIAS_NO;
 }
 
-/* In one way of saying it.  The layout of pairs is the file's own affair, and what Llama 3 does to its frequencies is stored
- * as divisors. */
+/* In one way of saying it.  The layout of pairs is the file's own affair, and what Llama 3 does to its frequencies
+ * is stored as divisors. */
 static json_node *comparable(const alibi_model_config *config)
 {
   alibi_model_config c = *config;
@@ -401,8 +410,11 @@ static status check_angles(const alibi_model *ours, const alibi_model *theirs, b
   for (size_t i = 0; i < 2; i++) {
     const alibi_model_config *c = &models[i]->config;
     extension_choice own = model_config_extension(c);
-    position_request request = {.shape = model_config_position_shape(c), .options = c->position_options.bytes,
-                                .length = POSITIONS, .extension = own.extension, .extension_options = own.options.bytes};
+    position_request request = {.shape = model_config_position_shape(c),
+                                .options = c->position_options.bytes,
+                                .length = POSITIONS,
+                                .extension = own.extension,
+                                .extension_options = own.options.bytes};
     TRY(position_prepare(models[i]->method, &request, &tables[i], error));
   }
   const position_plan *a = &tables[0].plan, *b = &tables[1].plan;
@@ -429,13 +441,15 @@ static status check_written(const gguf_writing *g, const char *path, alibi_error
   status result = alibi_model_open(g->model->context, path, &again, &why);
   if (result == ALIBI_BAD_INPUT) {
     say_path(&why, path, "its file");
-    RAISE(error, ALIBI_INVALID, "GGUF, architecture %s: expected a way to say all of this model, found none: %.800s",
+    RAISE(error, ALIBI_INVALID,
+          "GGUF, architecture %s: expected a way to say all of this model, found none: %.800s",
           g->architecture->name, why.message);
   }
   if (result != ALIBI_OK) RAISE(error, result, "%s", why.message);
   if (normalises(g->model) != normalises(again))
     RAISE(error, ALIBI_INVALID,
-          "GGUF, architecture %s: expected a way to say that rows of the output weight are divided by their length, found none",
+          "GGUF, architecture %s: expected a way to say that rows of the output weight are divided by their "
+          "length, found none",
           g->architecture->name);
   ours = comparable(&g->model->config);
   theirs = comparable(&again->config);
@@ -446,8 +460,9 @@ static status check_written(const gguf_writing *g, const char *path, alibi_error
     if (!same && g->divisors[0] > 0 && strcmp(key, "position") == 0)
       result = check_angles(g->model, again, &same, error);
     if (!same && result == ALIBI_OK)
-      result = fail(error, ALIBI_INVALID, "GGUF, architecture %s: expected a way to say that '%s' is %s, found only %s",
-                    g->architecture->name, key, mine ? mine : "something", other ? other : "nothing");
+      result =
+          fail(error, ALIBI_INVALID, "GGUF, architecture %s: expected a way to say that '%s' is %s, found only %s",
+               g->architecture->name, key, mine ? mine : "something", other ? other : "nothing");
     free(mine);
     free(other);
     if (result != ALIBI_OK) goto done;
@@ -482,18 +497,25 @@ done:
 status family_write_gguf(const alibi_model *model, const model_family *family, const alibi_tokenizer *tokenizer,
                          weight_type type, const char *path, tensor_writing *writing, alibi_error *error)
 {
-  gguf_writing g = {.model = model, .family = family, .architecture = architecture_of(family->name), .type = type,
+  gguf_writing g = {.model = model,
+                    .family = family,
+                    .architecture = architecture_of(family->name),
+                    .type = type,
                     .writing = writing};
   gguf_keys *keys = gguf_keys_new();
   status result;
   if (!g.architecture)
-    RAISE(error, ALIBI_INVALID, "GGUF: expected a family that its files are written for here, found '%s'", family->name);
+    RAISE(error, ALIBI_INVALID, "GGUF: expected a family that its files are written for here, found '%s'",
+          family->name);
   if (strcmp(g.architecture->name, "falcon") == 0 && model->config.parallel == ALIBI_PARALLEL_NONE)
     RAISE(error, ALIBI_INVALID,
-          "GGUF, architecture falcon: expected a model with RoPE and parallel parts, found one with the position method '%s'",
+          "GGUF, architecture falcon: expected a model with RoPE and parallel parts, found one with the position "
+          "method '%s'",
           model->config.position);
-  TRY(memory_new(&g.tensors, model->list.count * TENSOR_RULE_PARTS + 1, sizeof *g.tensors, "the list of tensors", error));
-  TRY(memory_new(&g.list, model->list.count * TENSOR_RULE_PARTS + 1, sizeof *g.list, "the list of tensors", error));
+  TRY(memory_new(&g.tensors, model->list.count * TENSOR_RULE_PARTS + 1, sizeof *g.tensors, "the list of tensors",
+                 error));
+  TRY(memory_new(&g.list, model->list.count * TENSOR_RULE_PARTS + 1, sizeof *g.list, "the list of tensors",
+                 error));
   for (size_t i = 0; i < model->list.count; i++) TRY(add_parameter(&g, &model->list.items[i], error));
   add_divisors(&g);
   put_configuration(&g, keys);
