@@ -85,6 +85,7 @@ static void generate_add_options(command_line *line)
 }
 
 typedef struct generation {
+  const char *path;
   alibi_context *context;
   alibi_model *model;
   alibi_tokenizer *tokenizer;
@@ -199,6 +200,14 @@ static void write_rest(generation *g)
   fflush(stdout);
 }
 
+/* What the model makes of a right command cannot be read: that is the file's fault. */
+static status of_model(generation *g, status result, alibi_error *error)
+{
+  alibi_error found = *error;
+  if (result != ALIBI_INVALID) return result;
+  return fail(error, ALIBI_BAD_INPUT, "%s: the model and its tokenizer: %s", g->path, found.message);
+}
+
 static status add_tokens(generation *g, alibi_error *error)
 {
   alibi_sampling sampling;
@@ -216,10 +225,12 @@ static status add_tokens(generation *g, alibi_error *error)
   fed = system_seconds();
   while (added < g->wanted && !ferror(stdout)) {
     uint32_t token;
-    TRY(alibi_sample(alibi_session_logits(g->session), vocabulary, &sampling,
-                     (uint64_t)alibi_session_length(g->session), &token, error));
+    TRY(of_model(g,
+                 alibi_sample(alibi_session_logits(g->session), vocabulary, &sampling,
+                              (uint64_t)alibi_session_length(g->session), &token, error),
+                 error));
     if (token == end) break;
-    TRY(write_token(g, token, error));
+    TRY(of_model(g, write_token(g, token, error), error));
     if (++added < g->wanted) TRY(typed(alibi_step(g->model, &g->session, &token, 1, error), error));
   }
 done:
@@ -238,7 +249,8 @@ static status generate_run(command_line *line, alibi_error *error)
     RAISE(error, ALIBI_INVALID, "generate: expected one model, found %zu", line->operand_count);
   TRY(cli_context(&g.context, error));
   TRY(read_prompt(&g, error));
-  TRY(open_model(line->operands[0], &g, error));
+  g.path = line->operands[0];
+  TRY(open_model(g.path, &g, error));
   TRY(extend_option_read(&extension, alibi_model_get_config(g.model), &extend, error));
   TRY(read_ids(&g, error));
   TRY(open_session(line, &g, error));
