@@ -72,10 +72,10 @@ static void tell(void *user, int64_t done, int64_t total)
   conversion_progress *p = user;
   if (p->item < 0) {
     p->began = system_seconds();
-    p->item = progress_begin("convert", (double)total, "B");
+    p->item = progress_begin("convert", (double)total * 1e-6, "MB");
     p->total = total;
   }
-  progress_update(p->item, (double)done, NULL);
+  progress_update(p->item, (double)done * 1e-6, NULL);
 }
 
 static void tell_end(const conversion_progress *p)

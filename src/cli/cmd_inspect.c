@@ -175,6 +175,22 @@ static void print_tensors(const inspection *in)
   }
 }
 
+/* In lines of words. */
+static void print_note(const char *note)
+{
+  enum { COLUMNS = 110 };
+  for (const char *indent = "  "; *note; indent = "    ") {
+    size_t room = COLUMNS - strlen(indent), size = strlen(note);
+    if (size > room) {
+      size = room;
+      while (size > 0 && note[size] != ' ') size--;
+      if (size == 0) size = strcspn(note, " "); /* a word that is longer than a line */
+    }
+    printf("%s%.*s\n", indent, (int)size, note);
+    note += size + (note[size] == ' ');
+  }
+}
+
 static void print_text(const inspection *in)
 {
   printf("%s: %s, %s", in->path, alibi_model_family(in->model), tensor_file_format(in->file));
@@ -183,7 +199,7 @@ static void print_text(const inspection *in)
   print_positions(in);
   print_memory(in);
   if (alibi_model_note_count(in->model) > 0) printf("\nnotes\n");
-  for (size_t i = 0; i < alibi_model_note_count(in->model); i++) printf("  %s\n", alibi_model_note(in->model, i));
+  for (size_t i = 0; i < alibi_model_note_count(in->model); i++) print_note(alibi_model_note(in->model, i));
   if (options.tensors) print_tensors(in);
 }
 
