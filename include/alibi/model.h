@@ -45,9 +45,13 @@ typedef enum alibi_parallel {
 /* Whether a linear layer has a bias: what the field `bias` says, or its own word. */
 typedef enum alibi_linear_bias { ALIBI_AS_BIAS = 0, ALIBI_BIAS_YES, ALIBI_BIAS_NO } alibi_linear_bias;
 
-/* qk_norm: RMSNorm of each head with a gain [D] that all share; or a norm of the model's kind over all channels of the
- * queries, and of the keys. */
-typedef enum alibi_qk_norm_kind { ALIBI_QK_NORM_HEAD = 0, ALIBI_QK_NORM_FULL } alibi_qk_norm_kind;
+/* qk_norm: RMSNorm of each head with a gain [D] that all share; a norm of the model's kind over all channels of the
+ * queries, and of the keys (FULL); or one of that kind of each head, with a gain [D] that all share (GROUP). */
+typedef enum alibi_qk_norm_kind {
+  ALIBI_QK_NORM_HEAD = 0,
+  ALIBI_QK_NORM_FULL,
+  ALIBI_QK_NORM_GROUP
+} alibi_qk_norm_kind;
 
 /* Scores of a query that sees n keys, itself among them: as they are; times ln n / ln train_length for n >
  * train_length; or times s ln n, s learned for each layer and head (scalable softmax). */
@@ -108,6 +112,7 @@ typedef struct alibi_model_config {
   double logit_scale;          /* logits are multiplied by it, */
   double logit_cap;            /* and then c: c tanh(logit / c); 0: not */
   double residual_scale;       /* what a part adds to the residual stream is multiplied by it */
+  bool attention_output_norm;  /* with norms after their parts: x = norm(x + norm(x + attention(x))) */
 } alibi_model_config;
 
 ALIBI_API void alibi_model_config_init(alibi_model_config *config);

@@ -79,6 +79,17 @@ static void norm_between_again(model_pass *p, const walk_shape *s, size_t layer,
                 first ? b->rstd1 : b->rstd2, p->normed);
 }
 
+/* From the gradient of middle, in dx, to that of joined; the block's input, which was added again, asks for the
+ * former too. */
+static void norm_output_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
+                                 block_parameters *g)
+{
+  op_copy(p->model->context, s->rows * s->width, p->dx, p->dbeside);
+  op_norm_backward(p->model->context, s->norm, s->rows, 1, s->width, b->joined, s->width,
+                   p->model->parameters.blocks[layer].output_norm_gain, b->joined_mean, b->joined_rstd, p->dx,
+                   s->width, p->dx, s->width, false, g->output_norm_gain, g->output_norm_shift);
+}
+
 /* From the gradient of what the feed-forward part took, in p->normed, to those of the residual stream and of its
  * norm. Parallel parts have one input and one output: what attention's part asks for is still in dx. */
 static void norm_between_backward(model_pass *p, const walk_shape *s, size_t layer, const block_activations *b,
@@ -95,6 +106,7 @@ static void norm_between_backward(model_pass *p, const walk_shape *s, size_t lay
     op_norm_backward(context, s->norm, s->rows, 1, s->width, b->middle, s->width, w->attention_norm_gain, b->mean1,
                      b->rstd1, p->dx, s->width, p->dx, s->width, false, g->attention_norm_gain,
                      g->attention_norm_shift);
+    if (s->output_norm) norm_output_backward(p, s, layer, b, g);
     return;
   }
   op_norm_backward(context, s->norm, s->rows, 1, s->width, s->parallel ? b->x : b->middle, s->width,
@@ -231,7 +243,7 @@ static status attention_backward(model_pass *p, const walk_shape *s, size_t laye
     op_norm_backward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain, b->mean1,
                      b->rstd1, p->normed, s->width, p->dx, s->width, true, g->attention_norm_gain,
                      g->attention_norm_shift);
-  if (s->parallel && !s->one_norm) op_add(context, s->rows * s->width, p->dbeside, p->dx);
+  if (s->output_norm || (s->parallel && !s->one_norm)) op_add(context, s->rows * s->width, p->dbeside, p->dx);
   return ALIBI_OK;
 }
 

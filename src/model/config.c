@@ -17,7 +17,7 @@ static const char *const activation_names[] = {"gelu",  "gelu-tanh",  "silu",  "
 static const char *const place_names[] = {"pre", "post", NULL};
 static const char *const parallel_names[] = {"none", "one-norm", "two-norms", NULL};
 static const char *const bias_names[] = {"as-bias", "yes", "no", NULL};
-static const char *const qk_norm_names[] = {"head", "full", NULL};
+static const char *const qk_norm_names[] = {"head", "full", "group", NULL};
 static const char *const scaling_names[] = {"none", "log-n", "ssmax", NULL};
 
 _Static_assert((int)ALIBI_SCORE_SCALING_LOG_N == (int)SCORE_SCALING_LOG_N &&
@@ -68,7 +68,7 @@ static const field fields[] = {
     {"parallel", FIELD_CHOICE, AT(parallel), 0, 0, ALIBI_PARALLEL_NONE, parallel_names, NULL,
      "attention and feed-forward part both from a block's input, by one norm or each by its own"},
     {"qk_norm_kind", FIELD_CHOICE, AT(qk_norm_kind), 0, 0, ALIBI_QK_NORM_HEAD, qk_norm_names, NULL,
-     "RMSNorm of each head, or one norm over all heads"},
+     "RMSNorm of each head, one norm over all heads, or the model's kind of norm of each head"},
     {"qkv_bias", FIELD_CHOICE, AT(qkv_bias), 0, 0, ALIBI_AS_BIAS, bias_names, NULL,
      "bias of queries, keys and values"},
     {"attention_output_bias", FIELD_CHOICE, AT(attention_output_bias), 0, 0, ALIBI_AS_BIAS, bias_names, NULL,
@@ -94,11 +94,13 @@ static const field fields[] = {
     {"logit_cap", FIELD_REAL, AT(logit_cap), 0, 1e6, 0, NULL, NULL, "logits are bent to stay below it; 0: not"},
     {"residual_scale", FIELD_REAL, AT(residual_scale), SMALLEST_SCALE, 1e6, 1, NULL, NULL,
      "multiplies what a part adds to the residual stream"},
+    {"attention_output_norm", FIELD_BOOLEAN, AT(attention_output_norm), 0, 1, 0, NULL, NULL,
+     "x = norm(x + norm(x + attention(x))), where norms come after their parts"},
 };
 
 /* From norm_place on: written only where they are not at their initial values, so that older versions read what
  * they can run. */
-enum { LATER_FIELDS = 18 };
+enum { LATER_FIELDS = 19 };
 
 field_table model_config_fields(void)
 {
@@ -259,6 +261,9 @@ static status check_together(const alibi_model_config *c, alibi_error *error)
   if (c->parallel != ALIBI_PARALLEL_NONE && c->norm_place == ALIBI_NORM_POST)
     return fail(error, ALIBI_INVALID, "parallel: expected none with norms after their parts, found '%s'",
                 parallel_names[c->parallel]);
+  if (c->attention_output_norm && c->norm_place != ALIBI_NORM_POST)
+    return fail(error, ALIBI_INVALID,
+                "attention_output_norm: expected false with norms before their parts, found true");
   if (c->qk_norm_kind != ALIBI_QK_NORM_HEAD && !c->qk_norm)
     return fail(error, ALIBI_INVALID, "qk_norm_kind: expected qk_norm beside it, found '%s' without",
                 qk_norm_names[c->qk_norm_kind]);

@@ -13,7 +13,7 @@ walk_shape walk_shape_of(const model_pass *p)
 {
   const alibi_model_config *c = &p->model->config;
   size_t d = (size_t)c->head_size, heads = (size_t)c->heads, kv = (size_t)c->kv_heads;
-  bool full = c->qk_norm_kind == ALIBI_QK_NORM_FULL;
+  bool full = c->qk_norm_kind == ALIBI_QK_NORM_FULL, own = c->qk_norm_kind != ALIBI_QK_NORM_HEAD;
   return (walk_shape){.rows = p->rows,
                       .width = (size_t)c->width,
                       .heads = heads,
@@ -24,9 +24,10 @@ walk_shape walk_shape_of(const model_pass *p)
                       .forward = (size_t)c->feed_forward,
                       .inner = (size_t)c->feed_forward * op_activation_parts(model_config_activation(c)),
                       .norm = {c->norm == ALIBI_NORM_LAYER, (float)c->norm_epsilon},
-                      .qk_norm = {full && c->norm == ALIBI_NORM_LAYER, (float)c->norm_epsilon},
+                      .qk_norm = {own && c->norm == ALIBI_NORM_LAYER, (float)c->norm_epsilon},
                       .activation = model_config_activation(c),
                       .post = c->norm_place == ALIBI_NORM_POST,
+                      .output_norm = c->attention_output_norm,
                       .parallel = c->parallel != ALIBI_PARALLEL_NONE,
                       .one_norm = c->parallel == ALIBI_PARALLEL_ONE_NORM,
                       .full_norm = full,
@@ -305,6 +306,17 @@ static void norm_between(const model_pass *p, const walk_shape *s, size_t layer,
                     b->rstd2 + r0);
 }
 
+/* middle = x + norm(joined) */
+static void norm_output(const model_pass *p, const walk_shape *s, size_t layer, block_activations *b, size_t r0,
+                        size_t rows)
+{
+  const block_parameters *w = &p->model->parameters.blocks[layer];
+  size_t c0 = r0 * s->width;
+  op_norm_forward(p->model->context, s->norm, rows, 1, s->width, b->joined + c0, s->width, w->output_norm_gain,
+                  w->output_norm_shift, b->middle + c0, s->width, b->joined_mean + r0, b->joined_rstd + r0);
+  op_add(p->model->context, rows * s->width, b->x + c0, b->middle + c0);
+}
+
 /* From what attention gave to the numbers before the activation, for rows r0 .. r0 + rows - 1. */
 static void widen_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, size_t r0,
                        size_t rows)
@@ -314,7 +326,8 @@ static void widen_rows(model_pass *p, const walk_shape *s, size_t layer, block_a
   block_weights weights = model_block_weights(p->model, layer);
   size_t c0 = r0 * s->width;
   add_to_residual(p, s, layer, DROP_ATTENTION, r0, rows, b->x + c0, b->attended + r0 * s->attended,
-                  &weights.attention_output, w->output_bias, b->middle + c0);
+                  &weights.attention_output, w->output_bias, (s->output_norm ? b->joined : b->middle) + c0);
+  if (s->output_norm) norm_output(p, s, layer, b, r0, rows);
   norm_between(p, s, layer, b, r0, rows);
   op_linear_forward(context, &p->work, rows, p->normed + c0, s->width, &weights.input, w->input_bias, NULL,
                     b->inner + r0 * s->inner, s->inner);

@@ -348,15 +348,16 @@ static double largest_scale(const model_pass *pass, size_t layer)
                          : 1;
 }
 
-/* With QK-norm of heads no query and no key is longer than its largest gain times sqrt(D), where rows are scaled
- * times the largest of these; without it, who knows. */
+/* With QK-norm of heads, without a shift, no query and no key is longer than its largest gain times sqrt(D), where rows are
+ * scaled times the largest of these; without it, who knows. */
 static void limit_scores(const model_pass *pass, block_cache *cache)
 {
   const alibi_model_config *c = &pass->model->config;
   size_t d = (size_t)c->head_size, kv_heads = (size_t)c->kv_heads;
   double scale = (double)d * (double)model_config_score_scale(c) * (1 + 1e-5);
-  for (size_t l = 0; c->qk_norm && c->qk_norm_kind == ALIBI_QK_NORM_HEAD && l < cache->lists; l++) {
+  for (size_t l = 0; c->qk_norm && c->qk_norm_kind != ALIBI_QK_NORM_FULL && l < cache->lists; l++) {
     const block_parameters *b = &pass->model->parameters.blocks[l / kv_heads];
+    if (b->query_norm_shift) break;
     cache->score_limit[l] =
         scale * largest(b->query_norm_gain, d) * largest(b->key_norm_gain, d) * largest_scale(pass, l / kv_heads);
   }

@@ -137,6 +137,7 @@ typedef struct block_activations {
   float *qkv;                 /* [(H + 2G) D], after QK-norm and rotation */
   float *raw;                 /* [(H + G) D] before QK-norm, or clipped; NULL without these */
   float *raw_mean, *raw_rstd; /* [H + G] */
+  float *joined, *joined_mean, *joined_rstd; /* with a norm of attention's output: before that [C] */
   float *middle;              /* after attention's residual [C]; with norms after the parts, before the first */
   float *mean2, *rstd2;
   float *inner;               /* [F], with gates [2F]: before the activation; backward turns it into its gradient */
@@ -219,7 +220,8 @@ typedef struct model_pass {
   float *dx;               /* in residual */
   float *dqkv, *dattended; /* in wide */
   float *dgates, *dquery_offsets, *dkey_offsets; /* [R, H] */
-  float *dbeside;          /* [R, C] where parts are parallel: what the feed-forward part adds to a gradient */
+  float *dbeside; /* [R, C] what passes attention by: where parts are parallel, the feed-forward part's gradient; with a norm
+                     of attention's output, that of its input as it is added again */
   arena memory;
 } model_pass;
 

@@ -79,9 +79,10 @@ static status add_qk_norm(parameter_list *list, const alibi_model_config *c, con
   size_t d = (size_t)c->head_size;
   status result = ALIBI_OK;
   if (!c->qk_norm) return ALIBI_OK;
-  if (c->qk_norm_kind == ALIBI_QK_NORM_FULL) {
-    TRY(add_norm(list, c, prefix, "attention.query_norm", (size_t)c->heads * d, error));
-    TRY(add_norm(list, c, prefix, "attention.key_norm", (size_t)c->kv_heads * d, error));
+  if (c->qk_norm_kind != ALIBI_QK_NORM_HEAD) {
+    bool full = c->qk_norm_kind == ALIBI_QK_NORM_FULL;
+    TRY(add_norm(list, c, prefix, "attention.query_norm", full ? (size_t)c->heads * d : d, error));
+    TRY(add_norm(list, c, prefix, "attention.key_norm", full ? (size_t)c->kv_heads * d : d, error));
     goto done;
   }
   TRY(add(list, prefix, "attention.query_norm.gain", d, 0, INITIAL_ONE, false, error));
@@ -105,6 +106,7 @@ static status add_block(parameter_list *list, const alibi_model_config *c, size_
   TRY(add_qk_norm(list, c, prefix, error));
   TRY(add_linear(list, slot + WEIGHT_ATTENTION_OUTPUT, model_config_bias(c, c->attention_output_bias), prefix,
                  "attention.output", width, attended, INITIAL_RESIDUAL, error));
+  if (c->attention_output_norm) TRY(add_norm(list, c, prefix, "attention.output_norm", width, error));
   if (c->parallel != ALIBI_PARALLEL_ONE_NORM) TRY(add_norm(list, c, prefix, "feed_forward_norm", width, error));
   TRY(add_linear(list, slot + WEIGHT_INPUT, model_config_bias(c, c->input_bias), prefix, "feed_forward.input",
                  inner, width, INITIAL_NORMAL, error));
@@ -255,6 +257,8 @@ status model_parameters_new(const parameter_list *list, const alibi_model_config
                            .key_norm_shift = locate(list, block, prefix, "attention.key_norm.shift"),
                            .output_weight = locate(list, block, prefix, "attention.output.weight"),
                            .output_bias = locate(list, block, prefix, "attention.output.bias"),
+                           .output_norm_gain = locate(list, block, prefix, "attention.output_norm.gain"),
+                           .output_norm_shift = locate(list, block, prefix, "attention.output_norm.shift"),
                            .feed_forward_norm_gain = locate(list, block, prefix, "feed_forward_norm.gain"),
                            .feed_forward_norm_shift = locate(list, block, prefix, "feed_forward_norm.shift"),
                            .input_weight = locate(list, block, prefix, "feed_forward.input.weight"),

@@ -62,8 +62,9 @@ void parameter_list_initialise(const parameter_list *list, const alibi_model_con
  * elsewhere. */
 typedef struct block_parameters {
   float *attention_norm_gain, *attention_norm_shift, *qkv_weight, *qkv_bias, *query_norm_gain, *query_norm_shift,
-      *key_norm_gain, *key_norm_shift, *output_weight, *output_bias, *feed_forward_norm_gain,
-      *feed_forward_norm_shift, *input_weight, *input_bias, *feed_forward_output_weight, *feed_forward_output_bias;
+      *key_norm_gain, *key_norm_shift, *output_weight, *output_bias, *output_norm_gain, *output_norm_shift,
+      *feed_forward_norm_gain, *feed_forward_norm_shift, *input_weight, *input_bias, *feed_forward_output_weight,
+      *feed_forward_output_bias;
 } block_parameters;
 
 typedef struct model_parameters {

@@ -56,6 +56,11 @@ static void layout_rest(block_activations *b, const model_pass *p, block_memory 
     b->raw_mean = take_floats(m, size_mul(rows, heads + kv));
     b->raw_rstd = take_floats(m, size_mul(rows, heads + kv));
   }
+  if (c->attention_output_norm) {
+    b->joined = take_floats(m, size_mul(rows, width));
+    b->joined_mean = take_floats(m, rows);
+    b->joined_rstd = take_floats(m, rows);
+  }
   b->middle = take_floats(m, size_mul(rows, width));
   b->mean2 = take_floats(m, rows);
   b->rstd2 = take_floats(m, rows);
@@ -190,7 +195,8 @@ static void layout_backward(model_pass *p, arena *a)
   }
   float **of_gates[] = {&p->dgates, &p->dquery_offsets, &p->dkey_offsets};
   for (size_t i = 0; p->position.plan.gated && i < 3; i++) *of_gates[i] = arena_floats(a, size_mul(rows, heads));
-  if (c->parallel != ALIBI_PARALLEL_NONE) p->dbeside = arena_floats(a, size_mul(rows, width));
+  if (c->parallel != ALIBI_PARALLEL_NONE || c->attention_output_norm)
+    p->dbeside = arena_floats(a, size_mul(rows, width));
   if (c->logit_cap > 0) p->bent = arena_floats(a, size_mul(p->shape.head_rows, (size_t)c->vocabulary));
   bool learned = p->model->method->backward != NULL;
   if (p->position.plan.embedding && learned)

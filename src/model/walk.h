@@ -14,13 +14,14 @@ typedef struct walk_shape {
   size_t inner;    /* F, with gates 2F */
   op_norm norm, qk_norm;
   activation_kind activation;
-  bool post;      /* x = norm(x + part(x)) */
-  bool parallel;  /* both parts take the block's input, */
-  bool one_norm;  /* and by one norm */
-  bool full_norm; /* QK-norm over all heads */
-  float scale;    /* what q.k is multiplied by */
-  float clip;     /* of queries, keys and values; 0: none */
-  float residual; /* what parts are multiplied by */
+  bool post;        /* x = norm(x + part(x)) */
+  bool output_norm; /* of attention: x = norm(x + norm(x + attention(x))) */
+  bool parallel;    /* both parts take the block's input, */
+  bool one_norm;    /* and by one norm */
+  bool full_norm;   /* QK-norm over all heads */
+  float scale;      /* what q.k is multiplied by */
+  float clip;       /* of queries, keys and values; 0: none */
+  float residual;   /* what parts are multiplied by */
 } walk_shape;
 
 walk_shape walk_shape_of(const model_pass *pass);

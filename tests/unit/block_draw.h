@@ -26,7 +26,7 @@ static const draw_field draw_fields[] = {
     {"bias", {"false", "true"}},
     {"tied", {"true", "false"}},
     {"qk_norm", {"false", "true"}},
-    {"qk_norm_kind", {"head", "full"}},
+    {"qk_norm_kind", {"head", "full", "group"}},
     {"qkv_bias", {"as-bias", "yes", "no"}},
     {"attention_output_bias", {"as-bias", "yes", "no"}},
     {"input_bias", {"as-bias", "yes", "no"}},
@@ -44,6 +44,7 @@ static const draw_field draw_fields[] = {
     {"logit_cap", {"0", "2"}},
     {"residual_scale", {"1", "0.4"}},
     {"causal", {"true", "false"}},
+    {"attention_output_norm", {"false", "true"}},
 };
 enum { DRAW_FIELDS = sizeof draw_fields / sizeof draw_fields[0] };
 

@@ -102,6 +102,8 @@ static void plain_head_row(const plain *p, size_t layer, size_t t, bool key, dou
     plain_norm_one(heads * d, x, p->c->norm == ALIBI_NORM_LAYER, p->c->norm_epsilon, gain, shift, x);
   for (size_t h = 0; h < heads; h++) {
     double *head = x + h * d, turned[256];
+    if (gain && p->c->qk_norm_kind == ALIBI_QK_NORM_GROUP)
+      plain_norm_one(d, head, p->c->norm == ALIBI_NORM_LAYER, p->c->norm_epsilon, gain, shift, head);
     if (gain && p->c->qk_norm_kind == ALIBI_QK_NORM_HEAD)
       plain_norm_one(d, head, false, p->c->norm_epsilon, gain, NULL, head);
     if (!method->angle) continue;
@@ -194,13 +196,18 @@ static void plain_block(const plain *p, size_t layer, double *x)
 {
   size_t n = p->tokens * p->width;
   double *normed = plain_new(n), *attention = plain_new(n), *forward = plain_new(n), s = p->c->residual_scale;
-  char first[64], second[64];
+  char first[64], second[64], output[64];
   snprintf(first, sizeof first, "blocks.%zu.attention_norm", layer);
   snprintf(second, sizeof second, "blocks.%zu.feed_forward_norm", layer);
+  snprintf(output, sizeof output, "blocks.%zu.attention.output_norm", layer);
   if (p->c->norm_place == ALIBI_NORM_POST) {
     plain_attention(p, layer, x, attention);
-    for (size_t i = 0; i < n; i++) x[i] += s * attention[i];
-    plain_norm(p, first, x, x);
+    for (size_t i = 0; i < n; i++) attention[i] = x[i] + s * attention[i];
+    if (p->c->attention_output_norm) {
+      plain_norm(p, output, attention, attention);
+      for (size_t i = 0; i < n; i++) attention[i] += x[i];
+    }
+    plain_norm(p, first, attention, x);
     plain_feed_forward(p, layer, x, forward);
     for (size_t i = 0; i < n; i++) x[i] += s * forward[i];
     plain_norm(p, second, x, x);

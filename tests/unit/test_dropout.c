@@ -193,6 +193,7 @@ static void gradients_are_those_of_differences(void **unused)
   differences("norm_place=post norm_bias=true embedding_norm=true residual_scale=0.6");
   differences("parallel=one-norm embedding_shift=true residual_scale=0.6 final_norm=false");
   differences("parallel=two-norms bias=true");
+  differences("norm_place=post attention_output_norm=true norm_bias=true");
 }
 
 static void no_cut_and_no_thread_changes_a_bit(void **unused)

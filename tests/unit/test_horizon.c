@@ -395,7 +395,9 @@ static void test_nothing_beyond_the_horizon(void **state)
                                          "position=alibi alibi_max_bias=2 clip_qkv=0.6",
                                          "position=alibi alibi_max_bias=2 score_cap=0.5",
                                          "position=alibi alibi_max_bias=2 qk_norm=true qk_norm_kind=full",
+                                         "position=alibi alibi_max_bias=2 qk_norm=true qk_norm_kind=group",
                                          "position=alibi alibi_max_bias=2 norm_place=post",
+                                         "alibi_max_bias=2 norm_place=post attention_output_norm=true",
                                          "position=alibi alibi_slope_scale=2 score_scale=0.2 parallel=one-norm"};
   size_t within = 0; /* horizons that the text is long enough to speak of */
   for (size_t n = 0; n < sizeof settings / sizeof settings[0]; n++) {

@@ -107,6 +107,8 @@ static const char *const tiny_variants[] = {
     "score_scale=0.2 score_cap=2 logit_scale=0.5 logit_cap=3 residual_scale=0.5 tied=false",
     "clip_qkv=1.5 position=rope kv_heads=2 bias=true attention_output_bias=no",
     "clip_qkv=1 qk_norm=true final_norm=false alibi_slope_scale=0.5",
+    "norm_place=post attention_output_norm=true norm_bias=true residual_scale=0.8 final_norm=false",
+    "qk_norm=true qk_norm_kind=group norm_bias=true position=rope kv_heads=1 clip_qkv=1.5",
 };
 enum { TINY_VARIANTS = sizeof tiny_variants / sizeof tiny_variants[0] };
 
