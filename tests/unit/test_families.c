@@ -239,6 +239,53 @@ static void activations_and_norms(void **unused) /* traps 3, 7, 13 */
   expect_block("jina-bert-v2", ALIBI_GEGLU, ALIBI_NORM_LAYER, true, true);
 }
 
+static void expect_vector(const alibi_model *model, const char *ours, const char *theirs, size_t count)
+{
+  const parameter *p = parameter_find(&model->list, ours);
+  if (!p || parameter_elements(p) != count) fail_msg("%s: not there, or of another size", ours);
+  else
+    for (size_t i = 0; i < count; i++)
+      assert_float_equal(model->values[p->offset + i], family_number(theirs, i), 0);
+}
+
+/* MPT's of each head, and Jina's second one of attention's output. */
+static void norms_of_one_form(void **unused)
+{
+  (void)unused;
+  begin("mpt");
+  change("mpt", "'qk_ln': false", "'qk_gn': true");
+  for (size_t l = 0; l < 2; l++)
+    for (size_t k = 0; k < 2; k++) {
+      char name[96];
+      snprintf(name, sizeof name, "transformer.blocks.%zu.attn.%s_ln.weight", l, k ? "k" : "q");
+      family_tensors_add(&tensors, name, 4, 0);
+    }
+  alibi_model *model = open_it();
+  assert_true(model->config.qk_norm && model->config.qk_norm_kind == ALIBI_QK_NORM_GROUP);
+  expect_vector(model, "blocks.0.attention.query_norm.gain", "transformer.blocks.0.attn.q_ln.weight", 4);
+  expect_vector(model, "blocks.1.attention.key_norm.gain", "transformer.blocks.1.attn.k_ln.weight", 4);
+  alibi_model_free(model);
+  change("mpt", "'qk_ln': false", "'qk_ln': true"); /* of the whole width */
+  refused("tensor 'transformer.blocks.0.attn.q_ln.weight': expected");
+
+  begin("jina-bert-v2");
+  for (size_t l = 0; l < 2; l++)
+    for (size_t k = 0; k < 2; k++) {
+      char name[96];
+      snprintf(name, sizeof name, "encoder.layer.%zu.layer_norm_1.%s", l, k ? "bias" : "weight");
+      family_tensors_add(&tensors, name, 16, 0);
+    }
+  model = open_it();
+  assert_true(model->config.attention_output_norm && !model->config.qk_norm);
+  expect_vector(model, "blocks.1.attention_norm.gain", "encoder.layer.1.layer_norm_1.weight", 16);
+  expect_vector(model, "blocks.0.attention_norm.shift", "encoder.layer.0.layer_norm_1.bias", 16);
+  expect_vector(model, "blocks.1.attention.output_norm.gain", "encoder.layer.1.attention.output.LayerNorm.weight",
+                16);
+  alibi_model_free(model);
+  family_tensors_drop(&tensors, "encoder.layer.1.layer_norm_1.bias");
+  refused("expected a tensor 'encoder.layer.1.layer_norm_1.bias'");
+}
+
 static void expect_position(const char *family, const char *from, const char *to, const char *position)
 {
   begin(family);
@@ -591,6 +638,7 @@ int main(void)
       cmocka_unit_test(buffers_are_left_out),
       cmocka_unit_test(scores_and_biases),
       cmocka_unit_test(activations_and_norms),
+      cmocka_unit_test(norms_of_one_form),
       cmocka_unit_test(positions_are_chosen),
       cmocka_unit_test(normalised_heads),
       cmocka_unit_test(vocabularies_follow_the_embedding),

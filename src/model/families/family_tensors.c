@@ -87,6 +87,13 @@ static bool is_of_gates(const alibi_model_config *config, const tensor_rule *rul
          op_activation_parts(model_config_activation(config)) == 1;
 }
 
+/* Of two norms of attention's output the first one's tensor, by the name that it has where there is but one. */
+static bool is_of_inner_norm(const alibi_model_config *config, const tensor_rule *rule)
+{
+  return config->attention_output_norm && strcmp(rule->ours, "blocks.*.attention_norm") == 0 &&
+         strstr(rule->theirs[0], "output");
+}
+
 static status find_tensors(const family_opening *o, const alibi_model_config *config, const parameter *p,
                            placement *place, alibi_error *error)
 {
@@ -101,6 +108,7 @@ static status find_tensors(const family_opening *o, const alibi_model_config *co
   for (size_t t = 0; t < 2; t++)
     for (const tensor_rule *rule = tables[t] ? tables[t] : none; rule->ours; rule++) {
       if (!family_rule_is_for(rule->ours, p->name, block, &last) || is_of_gates(config, rule)) continue;
+      if (is_of_inner_norm(config, rule)) continue;
       if (follow(o, rule, block, last, place)) return ALIBI_OK;
       if (first) continue;
       first = rule, first_last = last, first_place = *place;

@@ -17,12 +17,15 @@ static void encoder(alibi_model_config *config)
   config->bias = false;
 }
 
-/* The form with normed queries and keys. */
-static void norm_queries(family_opening *o, alibi_model_config *config, const char *tensor)
+/* One form norms queries and keys; its attention part ends with two norms in a row (layer_norm_1), between which
+ * its input is added once more.  Which form it is only its tensors say. */
+static void read_norms(family_opening *o, alibi_model_config *config, const char *of_queries, const char *second)
 {
-  if (!family_tensor(o, tensor)) return;
-  config->qk_norm = true;
-  config->qk_norm_kind = ALIBI_QK_NORM_FULL;
+  if (family_tensor(o, of_queries)) {
+    config->qk_norm = true;
+    config->qk_norm_kind = ALIBI_QK_NORM_FULL;
+  }
+  config->attention_output_norm = family_tensor(o, second) != NULL;
 }
 
 static void configure(family_opening *o, alibi_model_config *config)
@@ -51,7 +54,8 @@ static void configure(family_opening *o, alibi_model_config *config)
   keys_no_effect(k, no_effect);
   family_set_vocabulary(o, config, "vocab_size");
   family_set_alibi(o, config, NULL);
-  norm_queries(o, config, "encoder.layer.*.attention.self.layer_norm_q.weight");
+  read_norms(o, config, "encoder.layer.*.attention.self.layer_norm_q.weight",
+             "encoder.layer.*.layer_norm_1.weight");
 }
 
 static void configure_gguf(family_opening *o, alibi_model_config *config)
@@ -63,7 +67,7 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   keys_expect_boolean(o->keys, "attention.causal", false);
   keys_no_effect(o->keys, no_effect);
   family_set_alibi(o, config, NULL);
-  norm_queries(o, config, "blk.*.attn_q_norm.weight");
+  read_norms(o, config, "blk.*.attn_q_norm.weight", "blk.*.attn_norm_2.weight");
 }
 
 static const tensor_rule rules[] = {
@@ -77,7 +81,9 @@ static const tensor_rule rules[] = {
     {"blocks.*.attention.query_norm", {"encoder.layer.*.attention.self.layer_norm_q"}, LAYOUT_ROWS},
     {"blocks.*.attention.key_norm", {"encoder.layer.*.attention.self.layer_norm_k"}, LAYOUT_ROWS},
     {"blocks.*.attention.output", {"encoder.layer.*.attention.output.dense"}, LAYOUT_ROWS},
+    {"blocks.*.attention.output_norm", {"encoder.layer.*.attention.output.LayerNorm"}, LAYOUT_ROWS},
     {"blocks.*.attention_norm", {"encoder.layer.*.attention.output.LayerNorm"}, LAYOUT_ROWS},
+    {"blocks.*.attention_norm", {"encoder.layer.*.layer_norm_1"}, LAYOUT_ROWS},
     {"blocks.*.feed_forward.input", {"encoder.layer.*.mlp.gated_layers"}, LAYOUT_ROWS},
     {"blocks.*.feed_forward.input", {"encoder.layer.*.mlp.up_gated_layer"}, LAYOUT_SWAPPED},
     {"blocks.*.feed_forward.output", {"encoder.layer.*.mlp.wo"}, LAYOUT_ROWS},
@@ -88,7 +94,9 @@ static const tensor_rule rules[] = {
 };
 
 static const tensor_rule gguf_rules[] = {
+    {"blocks.*.attention.output_norm", {"blk.*.attn_output_norm"}, LAYOUT_ROWS},
     {"blocks.*.attention_norm", {"blk.*.attn_output_norm"}, LAYOUT_ROWS},
+    {"blocks.*.attention_norm", {"blk.*.attn_norm_2"}, LAYOUT_ROWS},
     {"blocks.*.feed_forward_norm", {"blk.*.layer_output_norm"}, LAYOUT_ROWS},
     {.ours = NULL},
 };

@@ -35,9 +35,11 @@ static void read_attention(family_opening *o, alibi_model_config *config)
   config->clip_qkv = keys_real(k, "attn_config.clip_qkv|clip_qkv", 0);
   config->score_scale = keys_real(k, "attn_config.softmax_scale|softmax_scale", 0);
   config->score_cap = keys_real(k, "attn_config.attn_logit_softcapping", 0);
-  config->qk_norm = keys_boolean(k, "attn_config.qk_ln|qk_ln|attn_qk_ln", false);
-  if (config->qk_norm) config->qk_norm_kind = ALIBI_QK_NORM_FULL;
-  keys_expect_boolean(k, "attn_config.qk_gn", false);
+  bool full = keys_boolean(k, "attn_config.qk_ln|qk_ln|attn_qk_ln", false);
+  bool group = keys_boolean(k, "attn_config.qk_gn", false);
+  if (full && group) keys_fail(k, "key 'attn_config.qk_gn': expected false beside qk_ln, found true");
+  config->qk_norm = full || group;
+  if (config->qk_norm) config->qk_norm_kind = full ? ALIBI_QK_NORM_FULL : ALIBI_QK_NORM_GROUP;
   keys_expect_boolean(k, "attn_config.prefix_lm|prefix_lm", false);
   keys_expect_boolean(k, "attn_config.attn_uses_sequence_id|attn_uses_sequence_id", false);
   keys_expect_boolean(k, "attn_config.rope", false);
