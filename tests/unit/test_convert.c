@@ -22,6 +22,10 @@
 
 #include "unit/family_case.h"
 
+#ifndef FAMILY_CASES
+#error "FAMILY_CASES: where tests/golden/families is (tests/CMakeLists.txt)"
+#endif
+
 static alibi_convert_options options;
 
 /* A path of the scratch folder that stays valid. */
@@ -277,6 +281,33 @@ static const char word_tokenizer[] = "{\"version\": \"1.0\", \"added_tokens\": [
                                      " \"decoder\": null, \"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": "
                                      "0, \"[UNK]\": 1}, \"unk_token\": \"[UNK]\"}}";
 
+/* A vocabulary of more rows. */
+static void widen(const char *name, size_t rows)
+{
+  file_tensor *t = family_tensors_find(&tensors, name);
+  float *values = calloc(rows * t->shape[1], sizeof *values);
+  assert_non_null(values);
+  for (size_t e = 0; e < rows * t->shape[1]; e++) values[e] = family_number(name, e);
+  free((void *)(uintptr_t)t->data);
+  t->data = values;
+  t->shape[0] = rows;
+  t->bytes = rows * t->shape[1] * sizeof *values;
+}
+
+/* WordLevel, with so many words. */
+static void write_words(const char *path, size_t count)
+{
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  fprintf(file,
+          "{\"version\": \"1.0\", \"added_tokens\": [], \"normalizer\": null, \"pre_tokenizer\": {\"type\":"
+          " \"Whitespace\"}, \"post_processor\": null, \"decoder\": null, \"model\": {\"type\": \"WordLevel\","
+          " \"unk_token\": \"[UNK]\", \"vocab\": {\"[UNK]\": 0");
+  for (size_t i = 1; i < count; i++) fprintf(file, ", \"w%zu\": %zu", i, i);
+  fprintf(file, "}}}");
+  fclose(file);
+}
+
 static void same_ids(const char *first, const char *second)
 {
   static const char *const texts[] = {"", "ab", "abcab ab\nabba", "  a b  ", "ca<|end|>b", "cab\n\n ab abab ba"};
@@ -349,6 +380,41 @@ static void a_tokenizer_of_another_model_is_refused(void **unused)
   leaves_nothing(folder(), ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT, "tokenizer.json");
 }
 
+/* A tokenizer.model travels; also where a tokenizer.json that GGUF cannot hold lies beside it, if it has as many
+ * tokens. */
+static void sentencepiece_travels(void **unused)
+{
+  (void)unused;
+  const char *pieces = FAMILY_CASES "/../pieces/bpe_llama.model";
+  mapped_file file;
+  alibi_tokenizer *t = NULL;
+  assert_int_equal(alibi_tokenizer_open(pieces, &t, &error), ALIBI_OK);
+  size_t count = alibi_tokenizer_vocabulary(t);
+  alibi_tokenizer_free(t);
+  begin("gpt_neox");
+  widen("gpt_neox.embed_in.weight", count + 3);
+  widen("embed_out.weight", count + 3);
+  change("gpt_neox", "'vocab_size': 20", "'vocab_size': 600");
+  family_tensors_write(&tensors, folder());
+  alibi_convert_options_init(&options);
+  assert_int_equal(mapped_file_open(pieces, &file, &error), ALIBI_OK);
+  scratch_write(place("model/tokenizer.model"), file.data, file.size);
+  mapped_file_close(&file);
+  for (size_t words = 0; words <= count; words += count) {
+    if (words > 0) write_words(place("model/tokenizer.json"), words);
+    converted(folder(), place("n.gguf"), ALIBI_FORMAT_GGUF);
+    converted(place("n.gguf"), place("ours"), ALIBI_FORMAT_ALIBI);
+    same_ids(pieces, place("n.gguf"));
+    same_ids(pieces, place("ours/tokenizer.json"));
+    scratch_remove_tree(place("ours"));
+    unlink(place("n.gguf"));
+  }
+  write_words(place("model/tokenizer.json"), count + 1);
+  scratch_remove_tree(place("out"));
+  unlink(place("out"));
+  leaves_nothing(folder(), ALIBI_FORMAT_GGUF, ALIBI_INVALID, "the tokenizer cannot be written to GGUF");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -362,6 +428,7 @@ int main(void)
       cmocka_unit_test(tokenizers_travel),
       cmocka_unit_test(a_tokenizer_that_gguf_cannot_hold_is_refused),
       cmocka_unit_test(a_tokenizer_of_another_model_is_refused),
+      cmocka_unit_test(sentencepiece_travels),
   };
   return cmocka_run_group_tests(tests, family_setup, family_teardown);
 }
