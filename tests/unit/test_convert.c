@@ -415,6 +415,38 @@ static void sentencepiece_travels(void **unused)
   leaves_nothing(folder(), ALIBI_FORMAT_GGUF, ALIBI_INVALID, "the tokenizer cannot be written to GGUF");
 }
 
+/* Norms of query and key heads; what GGUF holds is what the directory holds, to the bit. */
+static void qwen3_goes_through_gguf(void **unused)
+{
+  (void)unused;
+  begin_case("llama");
+  change("llama", "'model_type': 'llama'", "'model_type': 'qwen3', 'head_dim': 4");
+  for (int block = 0; block < 2; block++)
+    for (int k = 0; k < 2; k++) {
+      char name[96];
+      snprintf(name, sizeof name, "model.layers.%d.self_attn.%s_norm.weight", block, k ? "k" : "q");
+      family_tensors_add(&tensors, name, 4, 0);
+    }
+  family_tensors_write(&tensors, folder());
+  converted(folder(), place("q.gguf"), ALIBI_FORMAT_GGUF);
+  converted(folder(), place("one"), ALIBI_FORMAT_ALIBI);
+  converted(place("q.gguf"), place("two"), ALIBI_FORMAT_ALIBI);
+  safetensors_file *files[2];
+  assert_int_equal(safetensors_open(place("one/model.safetensors"), &files[0], &error), ALIBI_OK);
+  assert_int_equal(safetensors_open(place("two/model.safetensors"), &files[1], &error), ALIBI_OK);
+  assert_int_equal(safetensors_count(files[0]), safetensors_count(files[1]));
+  for (size_t i = 0; i < safetensors_count(files[0]); i++) {
+    const file_tensor *a = safetensors_at(files[0], i), *b = safetensors_find(files[1], a->name);
+    assert_non_null(b);
+    assert_int_equal(a->bytes, b->bytes);
+    assert_memory_equal(a->data, b->data, a->bytes);
+  }
+  for (size_t i = 0; i < 2; i++) safetensors_close(files[i]);
+  scratch_remove_tree(place("one"));
+  scratch_remove_tree(place("two"));
+  unlink(place("q.gguf"));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -429,6 +461,7 @@ int main(void)
       cmocka_unit_test(a_tokenizer_that_gguf_cannot_hold_is_refused),
       cmocka_unit_test(a_tokenizer_of_another_model_is_refused),
       cmocka_unit_test(sentencepiece_travels),
+      cmocka_unit_test(qwen3_goes_through_gguf),
   };
   return cmocka_run_group_tests(tests, family_setup, family_teardown);
 }

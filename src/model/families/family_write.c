@@ -31,7 +31,8 @@ static const architecture architectures[] = {
     {"gpt2", "gpt2", false, false, false},    {"gpt_neox", "gptneox", false, true, false},
     {"refact", "refact", true, false, false}, {"baichuan", "baichuan", true, true, true},
     {"llama", "llama", true, true, true},     {"mistral", "llama", true, true, true},
-    {"qwen2", "qwen2", true, true, false},    {"falcon", "falcon", false, true, false},
+    {"qwen2", "qwen2", true, true, false},    {"qwen3", "qwen3", true, true, false},
+    {"falcon", "falcon", false, true, false},
 };
 
 static const architecture *architecture_of(const char *family)
