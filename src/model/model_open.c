@@ -134,10 +134,9 @@ done:
   return result;
 }
 
-/* Ours says so, or is nobody else's. */
 static bool is_ours(const json_node *object)
 {
-  return node_get(object, "format") || !node_get(object, "model_type");
+  return node_get(object, "format") != NULL;
 }
 
 /* file: of a path that is no directory, the weights there. */
@@ -148,6 +147,9 @@ static status open_with_config(alibi_context *context, const char *path, const c
   json_node *object = NULL;
   status result;
   TRY(node_read_file(config_path, &object, error));
+  if (!*file && !is_ours(object) && !node_get(object, "model_type"))
+    RAISE(error, ALIBI_BAD_INPUT,
+          "%s: expected the model_type of a public model, or the format of one of ours, found neither", config_path);
   if (!*file && is_ours(object)) {
     if (options->ignore_config && options->ignore_config[0])
       RAISE(error, ALIBI_INVALID, "ignore_config: expected none for %s, a model of our own format, found '%s'", path,
