@@ -99,8 +99,7 @@ static void tables_are_the_formula(void **unused)
       "alibi_rounding=falcon alibi_slope_scale=0.3",
       "alibi_rounding=bfloat16-keys alibi_max_bias=16 extension=linear:factor=4",
       "alibi_rounding=exact alibi_slope_scale=0.3",
-      "alibi_slopes=1,2,3,4,5,6,7,8,9,10,11,0.3 alibi_slope_scale=0.1 "
-      "alibi_rounding=falcon"};
+      "alibi_slopes=1,2,3,4,5,6,7,8,9,10,11,0.3 alibi_slope_scale=0.1 alibi_rounding=falcon"};
   for (size_t s = 0; s < 4; s++) {
     alibi_model_config config = config_of(settings[s]);
     extension_choice extension = model_config_extension(&config);
