@@ -392,7 +392,8 @@ static void prefixes_come_and_go(void **unused) /* trap 10 */
   alibi_model_free(open_it());
 }
 
-/* transformers 5 writes a configuration of its own within MPT's, and Falcon's rotary settings beside ALiBi. */
+/* transformers 5 writes a configuration of its own within MPT's, and Falcon's rotary settings beside ALiBi; GPT-2's
+ * first files have words of its first code. */
 static void as_transformers_saves_them(void **unused)
 {
   (void)unused;
@@ -411,6 +412,11 @@ static void as_transformers_saves_them(void **unused)
   alibi_model *model = open_it();
   assert_string_equal(model->config.position, "alibi");
   alibi_model_free(model);
+  begin("gpt2");
+  change("gpt2", "'model_type': 'gpt2'",
+         "'model_type': 'gpt2', 'n_special': 0, 'predict_special_tokens': true, 'output_past': true, '_num_labels': 1,"
+         " 'summary_type': 'cls_index'");
+  alibi_model_free(open_it());
 }
 
 static void expect_scaling(const char *to, const char *extension, const char *setting, double value)

@@ -8,9 +8,9 @@ const char *const gpt2_ignored[] = {"h.*.attn.bias", "h.*.attn.masked_bias", "re
 
 void gpt2_keys_read(family_opening *o, alibi_model_config *config, bool tied_otherwise)
 {
-  static const char *const no_effect[] = {"reorder_and_upcast_attn",         "n_ctx",
-                                          "attention_softmax_in_fp32",       "attention_bias_in_fp32",
-                                          "scale_attention_softmax_in_fp32", NULL};
+  static const char *const no_effect[] = {
+      "reorder_and_upcast_attn",         "n_ctx",     "attention_softmax_in_fp32", "attention_bias_in_fp32",
+      "scale_attention_softmax_in_fp32", "n_special", "predict_special_tokens",    NULL};
   family_keys *k = o->keys;
   config->width = keys_size(k, "n_embd|hidden_size", KEYS_REQUIRED);
   config->layers = keys_size(k, "n_layer|num_hidden_layers", KEYS_REQUIRED);
