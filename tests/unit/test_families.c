@@ -212,6 +212,25 @@ static void scores_and_biases(void **unused) /* traps 2, 4, 5 */
   alibi_model_free(model);
 }
 
+static void expect_positions(const char *family, const char *to, const char *position)
+{
+  begin("llama");
+  change("llama", "'model_type': 'llama'", to);
+  alibi_model *model = open_it();
+  if (strcmp(alibi_model_get_config(model)->position, position) != 0)
+    fail_msg("%s, %s: expected %s, found %s", family, to, position, alibi_model_get_config(model)->position);
+  alibi_model_free(model);
+}
+
+/* The window of Mistral's first version is there unless the key says that there is none, as transformers has it. */
+static void mistral_has_a_window_unless_null(void **unused)
+{
+  (void)unused;
+  expect_positions("mistral", "'model_type': 'mistral'", "rope-window");
+  expect_positions("mistral", "'model_type': 'mistral', 'sliding_window': 8", "rope-window");
+  expect_positions("mistral", "'model_type': 'mistral', 'sliding_window': null", "rope");
+}
+
 static void expect_block(const char *family, int activation, int norm, bool norm_bias, bool embedding_norm)
 {
   begin(family);
@@ -643,6 +662,7 @@ int main(void)
       cmocka_unit_test(tensors_have_their_place),
       cmocka_unit_test(buffers_are_left_out),
       cmocka_unit_test(scores_and_biases),
+      cmocka_unit_test(mistral_has_a_window_unless_null),
       cmocka_unit_test(activations_and_norms),
       cmocka_unit_test(norms_of_one_form),
       cmocka_unit_test(positions_are_chosen),

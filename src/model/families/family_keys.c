@@ -208,6 +208,12 @@ bool keys_have(const family_keys *keys, const char *names)
   return false;
 }
 
+bool keys_are_null(const family_keys *keys, const char *name)
+{
+  const key_entry *entry = find(keys, name);
+  return entry && node_kind_of(entry->node) == NODE_NULL;
+}
+
 static bool same(const json_node *a, const json_node *b)
 {
   char *first = node_to_text(a), *second = node_to_text(b);

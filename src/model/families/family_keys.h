@@ -22,6 +22,9 @@ void keys_free(family_keys *keys);
 /* Is there a value, or an object with one?  Does not count as reading. */
 bool keys_have(const family_keys *keys, const char *names);
 
+/* Is it there, and null?  Does not count as reading. */
+bool keys_are_null(const family_keys *keys, const char *name);
+
 #define KEYS_REQUIRED INT64_MIN /* as the otherwise of an integer: there has to be one */
 /* From least to 2^40. */
 int64_t keys_integer(family_keys *keys, const char *names, int64_t least, int64_t otherwise);
