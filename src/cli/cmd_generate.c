@@ -97,6 +97,7 @@ typedef struct generation {
   size_t id_count;
   int64_t wanted; /* tokens to add */
   alibi_decoder *decoder;
+  end_tokens ends;
   bool terminal;
 } generation;
 
@@ -118,7 +119,8 @@ static status read_prompt(generation *g, alibi_error *error)
 static status open_model(const char *path, generation *g, alibi_error *error)
 {
   status result = model_files_open(g->context, path, &g->model, error);
-  return result == ALIBI_OK ? model_files_open_tokenizer(path, g->model, true, &g->tokenizer, error) : result;
+  if (result == ALIBI_OK) result = model_files_open_tokenizer(path, g->model, true, &g->tokenizer, error);
+  return result == ALIBI_OK ? model_files_read_ends(path, g->tokenizer, &g->ends, error) : result;
 }
 
 /* What a session says of its settings, for somebody who typed options. */
@@ -218,7 +220,7 @@ static status add_tokens(generation *g, alibi_error *error)
   sampling.seed = (uint64_t)options.seed;
   /* Rows of public models beyond the tokenizer's vocabulary stand for nothing. */
   size_t vocabulary = alibi_tokenizer_vocabulary(g->tokenizer);
-  int64_t added = 0, end = alibi_tokenizer_special(g->tokenizer, ALIBI_SPECIAL_END);
+  int64_t added = 0;
   status result = ALIBI_OK;
   double began = system_seconds(), fed = began;
   TRY(typed(alibi_session_feed(g->session, g->ids, g->id_count, error), error));
@@ -229,7 +231,7 @@ static status add_tokens(generation *g, alibi_error *error)
                  alibi_sample(alibi_session_logits(g->session), vocabulary, &sampling,
                               (uint64_t)alibi_session_length(g->session), &token, error),
                  error));
-    if (token == end) break;
+    if (end_tokens_have(&g->ends, token)) break;
     TRY(of_model(g, write_token(g, token, error), error));
     if (++added < g->wanted) TRY(typed(alibi_step(g->model, &g->session, &token, 1, error), error));
   }

@@ -8,6 +8,7 @@
 #include "base/directory.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "file/json.h"
 
 typedef struct model_files_options {
   int numerics, activations;
@@ -164,4 +165,46 @@ status model_files_open_tokenizer(const char *path, const alibi_model *model, bo
 done:
   free(file);
   return result;
+}
+
+static status add_end(const char *file, const json_node *node, const alibi_tokenizer *tokenizer, end_tokens *ends,
+                      alibi_error *error)
+{
+  int64_t id = node_integer(node, -1), vocabulary = alibi_tokenizer_vocabulary(tokenizer);
+  if (id < 0 || id >= vocabulary || ends->count == END_TOKENS_MOST)
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: key 'eos_token_id': expected an id below the %" PRId64 " tokens of the tokenizer, or at most %d of "
+                "them, found another value",
+                file, vocabulary, END_TOKENS_MOST - 1);
+  ends->ids[ends->count++] = id;
+  return ALIBI_OK;
+}
+
+status model_files_read_ends(const char *path, const alibi_tokenizer *tokenizer, end_tokens *ends, alibi_error *error)
+{
+  int64_t end = alibi_tokenizer_special(tokenizer, ALIBI_SPECIAL_END);
+  char *file = path_join(path, "generation_config.json");
+  json_node *root = NULL;
+  status result = ALIBI_OK;
+  *ends = (end_tokens){0};
+  if (!file) RAISE(error, ALIBI_FAILED, "not enough memory for the path of generation_config.json");
+  if (end >= 0) ends->ids[ends->count++] = end;
+  if (!path_is_directory(path) || !path_exists(file)) goto done;
+  TRY(node_read_file(file, &root, error));
+  const json_node *eos = node_get(root, "eos_token_id");
+  if (!eos || node_kind_of(eos) == NODE_NULL) goto done;
+  bool list = node_kind_of(eos) == NODE_ARRAY;
+  for (size_t i = 0; i < (list ? node_count(eos) : 1); i++)
+    TRY(add_end(file, list ? node_at(eos, i) : eos, tokenizer, ends, error));
+done:
+  node_free(root);
+  free(file);
+  return result;
+}
+
+bool end_tokens_have(const end_tokens *ends, uint32_t token)
+{
+  for (size_t i = 0; i < ends->count; i++)
+    if (ends->ids[i] == token) return true;
+  return false;
 }

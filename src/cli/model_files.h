@@ -18,4 +18,15 @@ alibi_status model_files_open(alibi_context *context, const char *path, alibi_mo
 alibi_status model_files_open_tokenizer(const char *path, const alibi_model *model, bool required,
                                         alibi_tokenizer **tokenizer, alibi_error *error);
 
+/* What ends a text of the model at `path`: its tokenizer's end token, and those that generation_config.json names. */
+enum { END_TOKENS_MOST = 32 };
+typedef struct end_tokens {
+  int64_t ids[END_TOKENS_MOST];
+  size_t count;
+} end_tokens;
+
+alibi_status model_files_read_ends(const char *path, const alibi_tokenizer *tokenizer, end_tokens *ends,
+                                   alibi_error *error);
+bool end_tokens_have(const end_tokens *ends, uint32_t token);
+
 #endif
