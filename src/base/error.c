@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plain_locale.h"
+
 void alibi_error_init(alibi_error *error)
 {
   if (error) memset(error, 0, sizeof *error);
@@ -14,7 +16,9 @@ void alibi_error_init(alibi_error *error)
 static void write_sentence(alibi_error *error, status code, const char *format, va_list arguments)
 {
   error->status = code;
+  void *own = plain_locale_enter();
   vsnprintf(error->message, sizeof error->message, format, arguments);
+  plain_locale_leave(own);
   /* A name out of a damaged file may hold anything; a sentence is one line and commands no terminal. */
   for (char *c = error->message; *c; c++)
     if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';

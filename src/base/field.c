@@ -93,7 +93,7 @@ status field_set_number(const field *f, void *object, const char *option, double
 {
   char found[32];
   bool whole = f->kind == FIELD_INTEGER;
-  snprintf(found, sizeof found, "%.*g", bound_digits(f), value);
+  number_print(found, sizeof found, "%.*g", bound_digits(f), value);
   if (!isfinite(value) || value < f->minimum || value > f->maximum || (whole && value != floor(value)))
     return refuse_number(f, option, found, "", error);
   store_number(f, object, value);
@@ -165,9 +165,9 @@ void field_get_text(const field *f, const void *object, char *text, size_t size)
   switch (f->kind) {
   case FIELD_INTEGER: snprintf(text, size, "%lld", (long long)*(const int64_t *)at_const(f, object)); break;
   case FIELD_REAL: {
-    double value = *(const double *)at_const(f, object);
-    snprintf(text, size, "%.15g", value);
-    if (strtod(text, NULL) != value) snprintf(text, size, "%.17g", value);
+    char number[NUMBER_SIZE];
+    number_text(*(const double *)at_const(f, object), number);
+    snprintf(text, size, "%s", number);
     break;
   }
   case FIELD_BOOLEAN: snprintf(text, size, "%s", *(const bool *)at_const(f, object) ? "true" : "false"); break;

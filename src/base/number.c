@@ -2,12 +2,56 @@
  * makes a 0 of 1e-400 without a word. */
 #include "base/number.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/field.h"
+#include "base/plain_locale.h"
+
+int number_print_list(char *text, size_t size, const char *format, va_list arguments)
+{
+  void *own = plain_locale_enter();
+  int length = vsnprintf(text, size, format, arguments);
+  plain_locale_leave(own);
+  return length;
+}
+
+int number_print(char *text, size_t size, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  int length = number_print_list(text, size, format, arguments);
+  va_end(arguments);
+  return length;
+}
+
+double number_parse(const char *text, char **end)
+{
+  void *own = plain_locale_enter();
+  double value = strtod(text, end);
+  plain_locale_leave(own);
+  return value;
+}
+
+void number_text(double value, char text[NUMBER_SIZE])
+{
+  for (int digits = DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
+    number_print(text, NUMBER_SIZE, "%.*g", digits, value);
+    if (number_parse(text, NULL) == value) break;
+  }
+}
+
+void number_text_float(float value, char text[NUMBER_SIZE])
+{
+  for (int digits = 1; digits <= FLT_DECIMAL_DIG; digits++) {
+    number_print(text, NUMBER_SIZE, "%.*g", digits, (double)value);
+    if ((float)number_parse(text, NULL) == value) break;
+  }
+}
 
 static const char *past_digits(const char *text)
 {
@@ -31,9 +75,7 @@ bool number_read(const char *text, double *value)
     digits = end > exponent;
   }
   if (!digits || *end != '\0') return false;
-  char *stop; /* the point, where a program's locale has a comma: no number rather than another one */
-  *value = strtod(text, &stop);
-  if (*stop != '\0') *value = NAN;
+  *value = number_parse(text, NULL);
   return isfinite(*value) && (zero || *value != 0);
 }
 

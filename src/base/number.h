@@ -1,12 +1,26 @@
-/* base/number.h - numbers as people type them, and lists with commas. */
+/* base/number.h - numbers as text: with a point whatever the locale of the host program writes, as people type
+ * them, and in lists with commas. */
 #ifndef BASE_NUMBER_H
 #define BASE_NUMBER_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
+
+/* snprintf and strtod with a point, as in the locale "C"; end may be NULL.  By these alone, numbers with a fraction
+ * go to files and sentences and come from there. */
+int number_print(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int number_print_list(char *text, size_t size, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+double number_parse(const char *text, char **end);
+
+/* The fewest digits, from 15 on, that read back as the same double; of a float, from 1 on. */
+enum { NUMBER_SIZE = 32 };
+void number_text(double value, char text[NUMBER_SIZE]);
+void number_text_float(float value, char text[NUMBER_SIZE]);
 
 /* All of the text is a decimal number: digits with at most one point among them, perhaps a sign before and an
  * exponent after.  No blanks, no hexadecimal, no words.  false with *value NaN: it is none; 0 or infinite: it is

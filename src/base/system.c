@@ -595,3 +595,13 @@ void system_restart_with(const char *name, const char *value, char *const argv[]
   system_program_path(path, sizeof path);
   if (path[0]) execv(path, argv);
 }
+
+bool stream_skip(FILE *stream, uint64_t bytes)
+{
+  off_t most = (off_t)INT64_MAX;
+  if (bytes > (uint64_t)most) {
+    errno = EFBIG;
+    return false;
+  }
+  return fseeko(stream, (off_t)bytes, SEEK_CUR) == 0;
+}

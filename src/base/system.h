@@ -104,6 +104,9 @@ long descriptor_read(int descriptor, void *buffer, size_t size);
 /* Asks the system to end this process (SIGTERM) when its parent ends. */
 void system_end_with_parent(void);
 
+/* Moves on in a file that is written, by zeros that need not be stored; false, with errno, where that failed. */
+bool stream_skip(FILE *stream, uint64_t bytes);
+
 /* For handlers of signals, where printf may not be called. */
 void descriptor_say(int descriptor, const char *text);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "cli/options.h"
 
 enum { KEY_SIZE = 128 };
@@ -80,9 +81,9 @@ static status keep_text(command_line *line, char *text, const char **kept, alibi
 /* As few digits as read back the same. */
 static void write_number(FILE *stream, double value)
 {
-  char text[32];
-  snprintf(text, sizeof text, "%.15g", value);
-  fprintf(stream, strtod(text, NULL) == value ? "%.15g" : "%.17g", value);
+  char text[NUMBER_SIZE];
+  number_text(value, text);
+  fputs(text, stream);
 }
 
 /* A text, a number, or an array of them as a list with commas; malloc'd, NULL where it is nothing like that (or

@@ -1,13 +1,13 @@
 /* Values of GGUF keys: typed, by name, as an object.  The one idea: opening has checked every byte, so that here a
  * value can only be of another kind than was asked for, absent, or out of range; the sentences for that are three.
  */
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes_at.h"
+#include "base/number.h"
 #include "file/gguf.h"
 #include "file/gguf_private.h"
 
@@ -238,12 +238,9 @@ status gguf_array(const gguf_file *file, const char *name, gguf_type kind, const
 /* What people would write for it: 0.1, where the float's own value is 0.100000001490116. */
 static double shortest(float value)
 {
-  char text[32];
-  for (int digits = 1; digits <= FLT_DECIMAL_DIG; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, (double)value);
-    if (strtof(text, NULL) == value) return strtod(text, NULL);
-  }
-  return value;
+  char text[NUMBER_SIZE];
+  number_text_float(value, text);
+  return number_parse(text, NULL);
 }
 
 static void set_number(json_node *parent, const char *key, gguf_type type, const unsigned char *at)

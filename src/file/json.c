@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/system.h"
 
 enum {
@@ -474,25 +475,13 @@ static void put_quoted(writer *w, const char *text)
 }
 
 /* The fewest digits that read back as the same double; always with a point or an exponent, so that it stays
- * a real; '.' whatever the locale of the host program writes. */
+ * a real. */
 static void put_real(writer *w, double value)
 {
-  char text[40], out[48];
-  for (int digits = 15; digits <= 17; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, value);
-    if (strtod(text, NULL) == value) break;
-  }
-  size_t used = 0;
-  bool real = false;
-  for (const char *c = text; *c;) {
-    size_t point = strcspn(c, "0123456789eE+-");
-    real = real || point > 0 || *c == 'e';
-    out[used++] = point > 0 ? '.' : *c;
-    c += point > 0 ? point : 1;
-  }
-  out[used] = '\0';
-  put(w, out);
-  if (!real) put(w, ".0");
+  char text[NUMBER_SIZE];
+  number_text(value, text);
+  put(w, text);
+  if (!strpbrk(text, ".e")) put(w, ".0");
 }
 
 static bool numbers_only(const json_node *array)

@@ -113,16 +113,14 @@ static status write_line(training_log_writer *writer, const char *line, size_t s
   return result;
 }
 
-/* A number as JSON writes it, whatever the locale of the host program. */
-static void number_text(const field *f, const void *values, char *text, size_t size)
+/* A number as JSON writes it. */
+static void step_text(const field *f, const void *values, char *text, size_t size)
 {
   if (f->kind == FIELD_REAL && !isfinite(field_get_number(f, values))) {
     snprintf(text, size, "null");
     return;
   }
   field_get_text(f, values, text, size);
-  char *point = text + strspn(text, "0123456789eE+-");
-  if (*point) *point = '.';
 }
 
 status training_log_step(training_log_writer *writer, const training_step *step, alibi_error *error)
@@ -131,7 +129,7 @@ status training_log_step(training_log_writer *writer, const training_step *step,
   char line[FIELDS * FIELD_ROOM + 8], number[40];
   size_t used = 0;
   for (size_t i = 0; i < FIELDS; i++) {
-    number_text(&step_fields[i], step, number, sizeof number);
+    step_text(&step_fields[i], step, number, sizeof number);
     used += (size_t)snprintf(line + used, sizeof line - used, "%s\"%s\":%s", i ? "," : "{", step_fields[i].name,
                              number);
   }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "position/position.h"
 #include "position/slopes.h"
 
@@ -156,7 +157,7 @@ static double slope_of_formula(const position_request *request, size_t set, size
   const char *own = options->slopes;
   if (!own[0]) return slope_by_definition(&options->rule, head, request->shape.heads);
   for (size_t h = 0; h < head; h++) own = strchr(own, ',') + 1;
-  return strtod(own, NULL);
+  return number_parse(own, NULL);
 }
 
 /* The nearest number of 8 significant bits, by arithmetic. */

@@ -97,7 +97,7 @@ double slope_from_list(const char *list, size_t head)
   const char *item;
   size_t size, h = 0;
   while (list_next(&list, &item, &size))
-    if (h++ == head) return strtod(item, NULL);
+    if (h++ == head) return number_parse(item, NULL);
   return 0;
 }
 

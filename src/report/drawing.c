@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/system.h"
 
 void draft_put(draft *d, const char *bytes, size_t size)
@@ -32,13 +33,13 @@ void draft_add(draft *d, const char *format, ...)
   va_list arguments, again;
   va_start(arguments, format);
   va_copy(again, arguments);
-  int size = vsnprintf(small, sizeof small, format, arguments);
+  int size = number_print_list(small, sizeof small, format, arguments);
   if (size < 0) d->failed = true;
   if (size >= 0 && (size_t)size < sizeof small) draft_put(d, small, (size_t)size);
   if (size >= 0 && (size_t)size >= sizeof small) {
     char *large = malloc((size_t)size + 1);
     if (large) {
-      vsnprintf(large, (size_t)size + 1, format, again);
+      number_print_list(large, (size_t)size + 1, format, again);
       draft_put(d, large, (size_t)size);
     } else {
       d->failed = true;
@@ -145,29 +146,26 @@ status draft_write(draft *d, const char *directory, const char *name, alibi_erro
 
 void number_exact(double value, char *text, size_t size)
 {
-  char exact[32] = "";
-  for (int digits = 15; digits <= 17 && isfinite(value); digits++) {
-    snprintf(exact, sizeof exact, "%.*g", digits, value);
-    if (strtod(exact, NULL) == value) break;
-  }
+  char exact[NUMBER_SIZE] = "";
+  if (isfinite(value)) number_text(value, exact);
   snprintf(text, size, "%s", exact);
 }
 
 void number_short(double value, char *text, size_t size)
 {
   if (isnan(value)) snprintf(text, size, "nan");
-  else if (fabs(value) >= 1e7) snprintf(text, size, "%.2e", value);
-  else snprintf(text, size, "%.*f", fabs(value) < 999.995 ? 2 : 0, value);
+  else if (fabs(value) >= 1e7) number_print(text, size, "%.2e", value);
+  else number_print(text, size, "%.*f", fabs(value) < 999.995 ? 2 : 0, value);
 }
 
 void number_grouped(double value, char *text, size_t size)
 {
   char digits[64];
   if (!isfinite(value) || fabs(value) >= 1e18) {
-    snprintf(text, size, isfinite(value) ? "%.3e" : "-", value);
+    number_print(text, size, isfinite(value) ? "%.3e" : "-", value);
     return;
   }
-  snprintf(digits, sizeof digits, "%.0f", value);
+  number_print(digits, sizeof digits, "%.0f", value);
   size_t count = strlen(digits), used = 0;
   size_t sign = digits[0] == '-';
   for (size_t i = 0; i < count && used + 8 < size; i++) {
@@ -182,15 +180,15 @@ void number_grouped(double value, char *text, size_t size)
 
 void number_tick(double value, char *text, size_t size)
 {
-  snprintf(text, size, "%.6g", value);
+  number_print(text, size, "%.6g", value);
   char *plus = strstr(text, "e+");
   if (!plus && value >= 1e6) {
-    snprintf(text, size, "%.3e", value);
+    number_print(text, size, "%.3e", value);
     plus = strstr(text, "e+");
   }
   if (!plus) return;
   int power = atoi(plus + 2);
-  snprintf(text, size, "%.4ge%d", value / pow(10, power), power);
+  number_print(text, size, "%.4ge%d", value / pow(10, power), power);
 }
 
 const char *results_spelling(const char *name)

@@ -4,8 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/system.h"
 #include "report/html_parts.h"
+
+static bool read_box(const char *box, double *width, double *height)
+{
+  static const char origin[] = "viewBox=\"0 0 ";
+  char *between, *end;
+  if (strncmp(box, origin, sizeof origin - 1) != 0) return false;
+  *width = number_parse(box + sizeof origin - 1, &between);
+  *height = number_parse(between, &end);
+  return end > between && between > box + sizeof origin - 1;
+}
 
 /* The outer tag of a picture is replaced: names of XML namespaces mean nothing in HTML. */
 bool html_drawn(draft *d, const char *directory, const char *name, const char *label)
@@ -27,7 +38,7 @@ bool html_drawn(draft *d, const char *directory, const char *name, const char *l
   for (size_t i = 0; end && i < sizeof foreign / sizeof foreign[0]; i++)
     if (strstr(body, foreign[i])) end = NULL;
   double width = 0, height = 0;
-  if (end && box && box < body && sscanf(box, "viewBox=\"0 0 %lf %lf\"", &width, &height) == 2) {
+  if (end && box && box < body && read_box(box, &width, &height)) {
     draft_add(d, "<svg viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"", width, height);
     draft_add_escaped(d, label);
     draft_add(d, "\">");

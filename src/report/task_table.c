@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "report/drawing.h"
 
 const double task_found_share = 0.8;
@@ -26,14 +27,14 @@ const char *task_counts(const task_report *r)
 void task_percent(double share, char *text, size_t size)
 {
   if (!isfinite(share)) snprintf(text, size, "-");
-  else snprintf(text, size, "%.1f", 100 * share);
+  else number_print(text, size, "%.1f", 100 * share);
 }
 
 void task_number(double value, char *text, size_t size)
 {
   if (!isfinite(value)) snprintf(text, size, "-");
-  else if (fabs(value) >= 1000 || value == floor(value)) snprintf(text, size, "%.0f", value);
-  else snprintf(text, size, fabs(value) < 10 ? "%.4f" : "%.2f", value);
+  else if (fabs(value) >= 1000 || value == floor(value)) number_print(text, size, "%.0f", value);
+  else number_print(text, size, fabs(value) < 10 ? "%.4f" : "%.2f", value);
 }
 
 /* Right-aligned by columns, as bytes of UTF-8 are not. */

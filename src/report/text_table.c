@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "report/drawing.h"
 
 enum { GAP = 2, NOTES = 16 };
@@ -104,8 +105,8 @@ static void add_footnote(draft *d, const table *t)
   if (trained) draft_add(d, "* training length%s", high > 0 ? "; standard errors" : "\n");
   else if (high > 0) draft_add(d, "Standard errors");
   char least[32], largest[32];
-  snprintf(least, sizeof least, "%.1f %%", low);
-  snprintf(largest, sizeof largest, "%.1f %%", high);
+  number_print(least, sizeof least, "%.1f %%", low);
+  number_print(largest, sizeof largest, "%.1f %%", high);
   if (high > 0 && strcmp(least, largest) != 0) draft_add(d, " are %s to %s of the figures\n", least, largest);
   else if (high > 0) draft_add(d, " are %s of the figures\n", largest);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "report/drawing.h"
 #include "report/training_chart.h"
 
@@ -19,7 +20,7 @@ static void put_time(double seconds, char *text, size_t size)
 {
   long whole = lround(fmin(seconds, 1e9));
   if (!(seconds > 0)) snprintf(text, size, "-");
-  else if (seconds < 9.95) snprintf(text, size, "%.1f s", seconds);
+  else if (seconds < 9.95) number_print(text, size, "%.1f s", seconds);
   else if (whole < 3600) snprintf(text, size, "%ld:%02ld", whole / 60, whole % 60);
   else snprintf(text, size, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
 }
@@ -29,12 +30,12 @@ static void fill_row(const logged_run *run, char cells[COLUMNS][CELL])
   const training_log *log = &run->log;
   snprintf(cells[0], CELL, "%s", run->name);
   snprintf(cells[1], CELL, "%" PRId64, log->steps[log->step_count - 1].step);
-  snprintf(cells[2], CELL, isfinite(run->final_loss) ? "%.4f" : "nan", run->final_loss);
+  number_print(cells[2], CELL, isfinite(run->final_loss) ? "%.4f" : "nan", run->final_loss);
   if (run->best)
-    snprintf(cells[3], CELL, "%.4f at %" PRId64 " tokens, step %" PRId64, run->best->loss, run->best->length,
+    number_print(cells[3], CELL, "%.4f at %" PRId64 " tokens, step %" PRId64, run->best->loss, run->best->length,
              run->best->step);
   else snprintf(cells[3], CELL, "-");
-  if (run->tokens_per_second > 0) snprintf(cells[4], CELL, "%.0f", run->tokens_per_second);
+  if (run->tokens_per_second > 0) number_print(cells[4], CELL, "%.0f", run->tokens_per_second);
   else snprintf(cells[4], CELL, "-");
   put_time(run->elapsed[log->step_count - 1], cells[5], CELL);
 }

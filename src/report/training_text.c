@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "report/drawing.h"
 #include "report/training_chart.h"
 
@@ -93,8 +94,8 @@ static void draw_marks(canvas *c)
 /* Three significant digits suffice beside a line of characters. */
 static void axis_text(double value, char *text, size_t size)
 {
-  if (fabs(value) >= 99999.5 || (value != 0 && fabs(value) < 0.001)) snprintf(text, size, "%.1e", value);
-  else snprintf(text, size, "%.*f", fabs(value) < 0.1 ? 4 : fabs(value) < 100 ? 2 : 0, value);
+  if (fabs(value) >= 99999.5 || (value != 0 && fabs(value) < 0.001)) number_print(text, size, "%.1e", value);
+  else number_print(text, size, "%.*f", fabs(value) < 0.1 ? 4 : fabs(value) < 100 ? 2 : 0, value);
 }
 
 static void add_rows(draft *d, const canvas *c)

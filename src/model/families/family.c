@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "model/families/family_tensors.h"
 #include "position/slopes.h"
 
@@ -64,7 +65,7 @@ void family_set(family_opening *o, alibi_model_config *config, const char *name,
 void family_set_number(family_opening *o, alibi_model_config *config, const char *name, double value)
 {
   char text[64];
-  snprintf(text, sizeof text, "%.17g", value);
+  number_print(text, sizeof text, "%.17g", value);
   family_set(o, config, name, text);
 }
 
@@ -124,7 +125,7 @@ void family_take_slopes(family_opening *o, alibi_model_config *config, const flo
   char list[ALIBI_POSITION_OPTIONS_SIZE];
   size_t used = 0;
   for (size_t h = 0; h < count && used < sizeof list; h++) {
-    int more = snprintf(list + used, sizeof list - used, "%s%.9g", h ? "," : "", (double)slopes[h]);
+    int more = number_print(list + used, sizeof list - used, "%s%.9g", h ? "," : "", (double)slopes[h]);
     used += (size_t)(more > 0 ? more : 0);
   }
   if (used >= sizeof list)

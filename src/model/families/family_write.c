@@ -143,7 +143,7 @@ done:
 static status give_hole(tensor_sink *sink, alibi_error *error)
 {
   size_t bytes = sink->tensor->bytes;
-  if (bytes > 1 && fseeko(sink->stream, (off_t)(bytes - 1), SEEK_CUR) != 0)
+  if (bytes > 1 && !stream_skip(sink->stream, bytes - 1))
     return fail_errno(error, ALIBI_FAILED, "%s: cannot write", sink->path);
   sink->written = bytes > 0 ? bytes - 1 : 0;
   return tensor_sink_write(sink, "", bytes > 0, error);

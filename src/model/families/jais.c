@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "model/families/gpt2_keys.h"
 
 /* Distances divided by a factor, or by how far the declared length passes the trained one. */
@@ -16,7 +17,7 @@ static void read_scaling(family_opening *o, alibi_model_config *config)
   if (!keys_have(k, "alibi_scaling")) return;
   keys_expect_text(k, "alibi_scaling.type", "linear");
   if (keys_have(k, "alibi_scaling.factor"))
-    snprintf(text, sizeof text, "linear:factor=%.17g", keys_real(k, "alibi_scaling.factor", 1));
+    number_print(text, sizeof text, "linear:factor=%.17g", keys_real(k, "alibi_scaling.factor", 1));
   else
     snprintf(text, sizeof text, "dynamic:original_length=%lld",
              (long long)keys_size(k, "alibi_scaling.train_seq_len", KEYS_REQUIRED));

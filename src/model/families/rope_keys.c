@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "model/families/family_tensors.h"
 #include "position/rope_frequencies.h"
 
@@ -25,7 +26,7 @@ static void say(extension_words *w, const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
-  int more = vsnprintf(w->text + w->used, sizeof w->text - w->used, format, arguments);
+  int more = number_print_list(w->text + w->used, sizeof w->text - w->used, format, arguments);
   va_end(arguments);
   if (more > 0) w->used += (size_t)more;
   if (w->used >= sizeof w->text) w->used = sizeof w->text - 1;
@@ -62,9 +63,8 @@ static void list(family_opening *o, extension_words *w, const char *name, const 
     for (size_t i = 0; i < count && used < sizeof text; i++) {
       char number[32];
       for (int d = 1; d <= digits; d++) {
-        double back;
-        snprintf(number, sizeof number, "%.*g", d, values[i]);
-        if (sscanf(number, "%lf", &back) == 1 && (float)back == (float)values[i]) break;
+        number_print(number, sizeof number, "%.*g", d, values[i]);
+        if ((float)number_parse(number, NULL) == (float)values[i]) break;
       }
       used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? "/" : "", number);
     }
