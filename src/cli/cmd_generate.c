@@ -1,12 +1,14 @@
 /* alibi generate: go on with a prompt, token by token, with a cache.  Text is written as it comes, never half a
  * character. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "alibi/session.h"
 #include "alibi/tokenizer.h"
+#include "base/memory.h"
 #include "base/system.h"
 #include "cli/command.h"
 #include "cli/extend_option.h"
@@ -98,6 +100,11 @@ typedef struct generation {
   int64_t wanted; /* tokens to add */
   alibi_decoder *decoder;
   end_tokens ends;
+  char *told; /* what the decoder may still say of the prompt, from `told_from` on */
+  size_t told_from, told_size;
+  float *logits; /* of the last token, -infinity for the holes; NULL where there are none */
+  uint32_t *holes; /* ids below the vocabulary that are no tokens and no end */
+  size_t hole_count;
   bool terminal;
 } generation;
 
@@ -167,7 +174,18 @@ done:
   return result;
 }
 
-/* One that has seen the prompt: what a token's text is may depend on what stands before it. */
+static status decode_prompt(generation *g, alibi_error *error)
+{
+  const char *text;
+  size_t size;
+  status result = ALIBI_OK;
+  for (size_t i = 0; i < g->id_count; i++) TRY(alibi_decoder_add(g->decoder, g->ids[i], &text, &size, error));
+done:
+  return result;
+}
+
+/* One that has seen the prompt: what a token's text is may depend on what stands before it.  Some decoders hold a
+ * token back until they know whether it is the last: of the prompt's end they would speak again. */
 static status open_decoder(generation *g, alibi_error *error)
 {
   alibi_decode_options decode;
@@ -177,9 +195,25 @@ static status open_decoder(generation *g, alibi_error *error)
   alibi_decode_options_init(&decode);
   decode.valid_utf8 = 0;
   TRY(alibi_decoder_new(g->tokenizer, &decode, &g->decoder, error));
-  for (size_t i = 0; i < g->id_count; i++) TRY(alibi_decoder_add(g->decoder, g->ids[i], &text, &size, error));
+  TRY(decode_prompt(g, error));
+  TRY(alibi_decoder_end(g->decoder, &text, &size, error));
+  TRY(memory_new(&g->told, size + 1, 1, "the end of the prompt", error));
+  memcpy(g->told, text, size);
+  g->told_size = size;
+  TRY(decode_prompt(g, error));
 done:
   return result;
+}
+
+static void write_new(generation *g, const char *text, size_t size)
+{
+  size_t again = 0;
+  while (again < size && g->told_from < g->told_size && text[again] == g->told[g->told_from]) {
+    again++;
+    g->told_from++;
+  }
+  if (again < size) g->told_from = g->told_size;
+  fwrite(text + again, 1, size - again, stdout);
 }
 
 static status write_token(generation *g, uint32_t token, alibi_error *error)
@@ -188,7 +222,7 @@ static status write_token(generation *g, uint32_t token, alibi_error *error)
   size_t size;
   status result = alibi_decoder_add(g->decoder, token, &text, &size, error);
   if (result != ALIBI_OK) return result;
-  fwrite(text, 1, size, stdout);
+  write_new(g, text, size);
   if (g->terminal) fflush(stdout);
   return ALIBI_OK;
 }
@@ -197,7 +231,7 @@ static void write_rest(generation *g)
 {
   const char *text;
   size_t size;
-  if (alibi_decoder_end(g->decoder, &text, &size, NULL) == ALIBI_OK) fwrite(text, 1, size, stdout);
+  if (alibi_decoder_end(g->decoder, &text, &size, NULL) == ALIBI_OK) write_new(g, text, size);
   if (g->terminal) putchar('\n');
   fflush(stdout);
 }
@@ -208,6 +242,35 @@ static status of_model(generation *g, status result, alibi_error *error)
   alibi_error found = *error;
   if (result != ALIBI_INVALID) return result;
   return fail(error, ALIBI_BAD_INPUT, "%s: the model and its tokenizer: %s", g->path, found.message);
+}
+
+static bool is_hole(const generation *g, uint32_t id)
+{
+  size_t size;
+  return !alibi_tokenizer_bytes(g->tokenizer, id, &size) && !end_tokens_have(&g->ends, id);
+}
+
+static status find_holes(generation *g, size_t vocabulary, alibi_error *error)
+{
+  size_t count = 0;
+  status result = ALIBI_OK;
+  for (uint32_t id = 0; id < vocabulary; id++) count += is_hole(g, id);
+  if (count == 0) return ALIBI_OK;
+  TRY(memory_new(&g->logits, vocabulary, sizeof *g->logits, "logits", error));
+  TRY(memory_new(&g->holes, count, sizeof *g->holes, "the holes of a vocabulary", error));
+  for (uint32_t id = 0; id < vocabulary; id++)
+    if (is_hole(g, id)) g->holes[g->hole_count++] = id;
+done:
+  return result;
+}
+
+static const float *logits_of_tokens(const generation *g, size_t vocabulary)
+{
+  const float *logits = alibi_session_logits(g->session);
+  if (!g->logits) return logits;
+  memcpy(g->logits, logits, vocabulary * sizeof *logits);
+  for (size_t i = 0; i < g->hole_count; i++) g->logits[g->holes[i]] = -INFINITY;
+  return g->logits;
 }
 
 static status add_tokens(generation *g, alibi_error *error)
@@ -223,12 +286,13 @@ static status add_tokens(generation *g, alibi_error *error)
   int64_t added = 0;
   status result = ALIBI_OK;
   double began = system_seconds(), fed = began;
+  TRY(find_holes(g, vocabulary, error));
   TRY(typed(alibi_session_feed(g->session, g->ids, g->id_count, error), error));
   fed = system_seconds();
   while (added < g->wanted && !ferror(stdout)) {
     uint32_t token;
     TRY(of_model(g,
-                 alibi_sample(alibi_session_logits(g->session), vocabulary, &sampling,
+                 alibi_sample(logits_of_tokens(g, vocabulary), vocabulary, &sampling,
                               (uint64_t)alibi_session_length(g->session), &token, error),
                  error));
     if (end_tokens_have(&g->ends, token)) break;
@@ -260,6 +324,9 @@ static status generate_run(command_line *line, alibi_error *error)
   if (options.echo) fwrite(g.prompt, 1, g.prompt_size, stdout);
   TRY(add_tokens(&g, error));
 done:
+  memory_free(g.holes);
+  memory_free(g.logits);
+  memory_free(g.told);
   alibi_decoder_free(g.decoder);
   alibi_session_free(g.session);
   alibi_tokens_free(g.ids);
