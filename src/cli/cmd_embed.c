@@ -65,6 +65,29 @@ typedef struct embedding {
   float *vectors; /* [texts, width] */
 } embedding;
 
+/* At most so many as asked for, by cutting the text: what the tokenizer puts around it, such as the [SEP] that an
+ * encoder was trained with, stays. */
+static status keep_most(const embedding *e, const mapped_file *file, uint32_t *tokens, size_t *count,
+                        alibi_error *error)
+{
+  uint32_t *text = NULL;
+  size_t most = (size_t)options.most, size, before = 0;
+  status result = ALIBI_OK;
+  if (most == 0 || *count <= most) return ALIBI_OK;
+  TRY(alibi_tokenizer_encode(e->tokenizer, file->data, file->size, &text, &size, error));
+  while (before + size < *count && memcmp(tokens + before, text, size * sizeof *text) != 0) before++;
+  size_t around = *count - size;
+  if (around >= most)
+    RAISE(error, ALIBI_INVALID,
+          "--most: expected more than the %zu token%s that the tokenizer puts around a text, found %zu", around,
+          around == 1 ? "" : "s", most);
+  memmove(tokens + before + most - around, tokens + before + size, (around - before) * sizeof *tokens);
+  *count = most;
+done:
+  alibi_tokens_free(text);
+  return result;
+}
+
 /* *count: tokens that were read. */
 static status embed_text(embedding *e, const char *path, float *vector, size_t *count, alibi_error *error)
 {
@@ -82,7 +105,7 @@ static status embed_text(embedding *e, const char *path, float *vector, size_t *
   TRY(alibi_tokenizer_encode_with(e->tokenizer, &encode, file.data, file.size, &tokens, count, error));
   if (file.size == 0 || *count == 0)
     RAISE(error, ALIBI_BAD_INPUT, "%s: expected a text of at least one token, found none", path);
-  if (options.most > 0 && *count > (size_t)options.most) *count = (size_t)options.most;
+  TRY(keep_most(e, &file, tokens, count, error));
   TRY(alibi_embed(e->model, tokens, *count, &embed, vector, error));
 done:
   alibi_tokens_free(tokens);
