@@ -209,8 +209,9 @@ static void set_words(writing *w, const json_node *words)
   }
 }
 
-/* Blanks around a token, and what it may stand beside, are no matter of GGUF's. */
-static status set_added(writing *w, const json_node *added, alibi_error *error)
+/* Blanks around a token, and what it may stand beside, are no matter of GGUF's; its readers look for tokens in the
+ * text as it is. */
+static status set_added(writing *w, const json_node *added, bool normalizes, alibi_error *error)
 {
   static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
   for (size_t i = 0; i < node_count(added); i++) {
@@ -222,6 +223,11 @@ static status set_added(writing *w, const json_node *added, alibi_error *error)
                     node_text(node_get(token, "content"), ""), flags[k]);
     int64_t id = node_integer(node_get(token, "id"), -1);
     bool control = node_boolean(node_get(token, "special"), false);
+    if (normalizes && node_boolean(node_get(token, "normalized"), !control))
+      return fail(error, ALIBI_INVALID,
+                  "the tokenizer cannot be written to GGUF: expected its token '%.60s' to be looked for in the "
+                  "text before NFC",
+                  node_text(node_get(token, "content"), ""));
     if (id >= 0 && id < w->count)
       set(w, (uint32_t)id, node_text(node_get(token, "content"), ""), control ? PIECE_CONTROL : PIECE_USER);
   }
@@ -267,6 +273,22 @@ static bool is_empty(const json_node *node)
   return !node || node_kind_of(node) == NODE_NULL || *node_text(node, "x") == '\0';
 }
 
+/* Then no rule for what is not in the vocabulary is ever asked. */
+static bool has_all_bytes(const json_node *words)
+{
+  for (int b = 0; b < 256; b++) {
+    char text[BYTE_LEVEL_WIDTH + 1];
+    byte_level_spell(&(unsigned char){(unsigned char)b}, 1, text);
+    if (!node_get(words, text)) return false;
+  }
+  return true;
+}
+
+static bool has_unknown_rule(const json_node *model)
+{
+  return !is_empty(node_get(model, "unk_token")) || node_boolean(node_get(model, "byte_fallback"), false);
+}
+
 static status put_gpt2(writing *w, const json_node *root, alibi_error *error)
 {
   status result = ALIBI_OK;
@@ -275,9 +297,13 @@ static status put_gpt2(writing *w, const json_node *root, alibi_error *error)
   if (!pre) return refuse(error, "there is no name for how it normalizes or cuts texts");
   if (!is_empty(node_get(model, "continuing_subword_prefix")) || !is_empty(node_get(model, "end_of_word_suffix")))
     return refuse(error, "its BPE has prefixes or suffixes");
+  if (!is_type(node_get(root, "decoder"), "ByteLevel"))
+    return refuse(error, "expected the decoder ByteLevel");
+  if (has_unknown_rule(model) && !has_all_bytes(node_get(model, "vocab")))
+    return refuse(error, "expected all 256 bytes in its vocabulary, or neither unk_token nor byte_fallback");
   TRY(begin(w, false, error));
   set_words(w, node_get(model, "vocab"));
-  TRY(set_added(w, node_get(root, "added_tokens"), error));
+  TRY(set_added(w, node_get(root, "added_tokens"), pre->nfc, error));
   TRY(put_common(w, "gpt2", error));
   char name[32];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(pre->names + 1, " "), pre->names + 1);

@@ -165,6 +165,47 @@ static void added_tokens_that_take_blanks_are_refused(void **unused)
   }
 }
 
+/* What readers of GGUF take for granted of byte-level BPE. */
+static void rules_of_bpe_that_gguf_has_not_are_refused(void **unused)
+{
+  (void)unused;
+  static const char plain[] = "\"type\": \"ByteLevel\"";
+  static const struct {
+    const char *decoder, *model, *added, *sentence; /* added: of a tokenizer with NFC */
+  } rows[] = {
+      {plain, "", NULL, NULL},
+      {plain, "\"unk_token\": null, \"byte_fallback\": false, \"fuse_unk\": false, ", NULL, NULL},
+      {plain, "\"fuse_unk\": true, ", NULL, NULL}, /* of no unknown token */
+      {"\"type\": \"Fuse\"", "", NULL, "expected the decoder ByteLevel"},
+      {"\"type\": \"BPEDecoder\", \"suffix\": \"x\"", "", NULL, "expected the decoder ByteLevel"},
+      {plain, "\"unk_token\": \"a\", ", NULL, "expected all 256 bytes"},
+      {plain, "\"unk_token\": \"a\", \"fuse_unk\": true, ", NULL, "expected all 256 bytes"},
+      {plain, "\"byte_fallback\": true, ", NULL, "expected all 256 bytes"},
+      {plain, "", "false", NULL},
+      {plain, "", "true", "expected its token '<mask>' to be looked for in the text before NFC"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char text[800];
+    const char *added = rows[i].added;
+    snprintf(text, sizeof text,
+             "{\"version\": \"1.0\", \"normalizer\": %s, \"added_tokens\": [{\"id\": 2, \"content\": \"<mask>\", "
+             "\"special\": true, \"normalized\": %s}], \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+             "\"add_prefix_space\": false}, \"decoder\": {%s}, \"model\": {\"type\": \"BPE\", %s\"vocab\": {\"a\": "
+             "0, \"b\": 1}, \"merges\": []}}",
+             added ? "{\"type\": \"NFC\"}" : "null", added ? added : "true", rows[i].decoder, rows[i].model);
+    scratch_write(scratch_path("tokenizer.json"), text, strlen(text));
+    alibi_tokenizer *t = open_tokenizer(scratch_path("tokenizer.json"));
+    gguf_keys *keys = gguf_keys_new();
+    error.message[0] = '\0';
+    status result = gguf_vocabulary_put(t, 0, keys, &error);
+    if (result != (rows[i].sentence ? ALIBI_INVALID : ALIBI_OK) ||
+        (rows[i].sentence && !strstr(error.message, rows[i].sentence)))
+      fail_msg("row %zu: '%s'", i, error.message);
+    gguf_keys_free(keys);
+    alibi_tokenizer_free(t);
+  }
+}
+
 /* ---- by hand ---- */
 
 typedef struct vocabulary_case {
@@ -442,6 +483,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(sentencepiece_by_hand, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(wordpiece_by_hand, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(damage_is_named, setup, scratch_teardown),
+      cmocka_unit_test_setup_teardown(rules_of_bpe_that_gguf_has_not_are_refused, setup, scratch_teardown),
       cmocka_unit_test_setup_teardown(damaged_files_are_refused_or_used, setup, scratch_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
