@@ -37,6 +37,10 @@ mapfile -t library < <(printf '%s\n' "${rooms[@]}" | grep -v '^src/cli/')
 complain "The library prints, exits or aborts" \
   "$(code "${library[@]}" | grep -E '(^|[^A-Za-z0-9_])((_?exit|_Exit|abort|v?printf|puts|putchar|perror)[[:space:]]*\(|stdout|stderr)')"
 
+complain "Numbers are read by the host program's locale, or places in files by a system's type (base/number.h, base/system.h)" \
+  "$(printf '%s\n' "${library[@]}" | grep -v '^src/base/' | { mapfile -t files; code "${files[@]}"; } |
+     grep -E '(^|[^A-Za-z0-9_])(strto(d|f|ld)|atof|fseeko|ftello)[[:space:]]*\(')"
+
 # Includes with angle brackets: of the C library anywhere, of the operating system in base/ only (exceptions: rows
 # `system` of tests/layers.txt), of anything else in exactly one .c file.
 standard=' assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg
