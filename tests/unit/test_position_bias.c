@@ -314,7 +314,7 @@ static void alibi_takes_slopes_of_its_caller(void **unused)
       {"0.5;0.25,0.1,0.1", "expected numbers with commas between them, found '0.5;0.25'"},
       {"0.5 0.25 0.1 0.1", "expected numbers with commas between them, found '0.5 0.25 0.1 0.1'"},
       {"0.5,\t0.25,0.1,0.1", "expected numbers with commas between them, found '?0.25'"},
-      {"0.5,0.25,0.1\n,0.1", "expected numbers with commas between them, found '0.1\n'"},
+      {"0.5,0.25,0.1\n,0.1", "expected numbers with commas between them, found '0.1?'"},
       {"0.5,nan,0.1,0.1", "expected numbers with commas between them, found 'nan'"},
       {"0.5,inf,0.1,0.1", "expected numbers with commas between them, found 'inf'"},
       {"0.5,0x10,0.1,0.1", "expected numbers with commas between them, found '0x10'"},
