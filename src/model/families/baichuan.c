@@ -82,4 +82,5 @@ const model_family model_family_baichuan = {
     .configure_gguf = configure_gguf,
     .rules = rules,
     .ignored = llama_ignored,
+    .written = {.architecture = "baichuan", .split = true, .rotary = true, .neighbours = true},
 };

@@ -85,4 +85,5 @@ const model_family model_family_bloom = {
     .configure = configure,
     .configure_gguf = configure_gguf,
     .rules = rules,
+    .written = {.architecture = "bloom"},
 };

@@ -92,6 +92,11 @@ static const char *const prefixes[] = {"transformer.", "", NULL};
 static const char *const ignored[] = {"h.*.self_attention.rotary_emb.inv_freq",
                                       "h.*.self_attention.maybe_rotary.inv_freq", NULL};
 
+static const char *lacks_in_gguf(const alibi_model_config *config)
+{
+  return config->parallel == ALIBI_PARALLEL_NONE ? "a model with RoPE and parallel parts" : NULL;
+}
+
 const model_family model_family_falcon = {
     .name = "falcon",
     .types = types,
@@ -103,4 +108,5 @@ const model_family model_family_falcon = {
     .rules = rules,
     .gguf_rules = gguf_rules,
     .ignored = ignored,
+    .written = {.architecture = "falcon", .rotary = true, .lacks = lacks_in_gguf},
 };

@@ -37,6 +37,18 @@ typedef struct tensor_rule {
 
 struct family_opening;
 
+/* How a family's GGUF files are written (families/family_write.h).  architecture NULL: they are not. */
+struct gguf_key_writer;
+typedef struct gguf_form {
+  const char *architecture;
+  bool split;      /* queries, keys and values are tensors of their own */
+  bool rotary;     /* keys of rotary positions */
+  bool neighbours; /* which turn neighbouring channels, so that rows of queries and keys are exchanged */
+  bool rms_key;    /* epsilon has the name of RMSNorm's, whatever the norm is */
+  void (*put)(const struct gguf_key_writer *w, const alibi_model_config *config); /* keys of its own; NULL: none */
+  const char *(*lacks)(const alibi_model_config *config); /* what its files cannot say of this model; NULL: nothing */
+} gguf_form;
+
 /* Lists end with NULL, rules with one whose ours is NULL.  What is not there may be NULL. */
 typedef struct model_family {
   const char *name;            /* "bloom" */
@@ -52,6 +64,7 @@ typedef struct model_family {
       *rules; /* of safetensors and PyTorch files; of GGUF those of family_gguf.c, after gguf_rules */
   const tensor_rule *gguf_rules;
   const char *const *ignored; /* tensors that change no number, with '*' for any text, and without a prefix */
+  gguf_form written;
 } model_family;
 
 /* What a model is opened with, and what is known so far. */

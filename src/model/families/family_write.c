@@ -18,30 +18,6 @@
 #include "position/rope_frequencies.h"
 #include "text/gguf_vocabulary.h"
 
-/* An architecture of GGUF, and what its files differ in. */
-typedef struct architecture {
-  const char *family, *name;
-  bool split;      /* queries, keys and values are tensors of their own */
-  bool rotary;     /* keys of rotary positions */
-  bool neighbours; /* which turn neighbouring channels, so that rows of queries and keys are exchanged */
-} architecture;
-
-static const architecture architectures[] = {
-    {"bloom", "bloom", false, false, false},  {"mpt", "mpt", false, false, false},
-    {"gpt2", "gpt2", false, false, false},    {"gpt_neox", "gptneox", false, true, false},
-    {"refact", "refact", true, false, false}, {"baichuan", "baichuan", true, true, true},
-    {"llama", "llama", true, true, true},     {"mistral", "llama", true, true, true},
-    {"qwen2", "qwen2", true, true, false},    {"qwen3", "qwen3", true, true, false},
-    {"falcon", "falcon", false, true, false},
-};
-
-static const architecture *architecture_of(const char *family)
-{
-  for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
-    if (strcmp(architectures[i].family, family) == 0) return &architectures[i];
-  return NULL;
-}
-
 weight_type family_type_for(weight_type wanted, weight_type stored, size_t columns)
 {
   if (wanted == WEIGHT_TYPES || wanted == stored) return stored;
@@ -82,7 +58,7 @@ typedef struct written_tensor {
 typedef struct gguf_writing {
   const alibi_model *model;
   const model_family *family;
-  const architecture *architecture;
+  const gguf_form *form;
   weight_type type;
   tensor_writing *writing;
   bool sketch;
@@ -197,7 +173,7 @@ static void add_tensor(gguf_writing *g, const parameter *p, const char *theirs, 
   }
   size_t d = (size_t)g->model->config.head_size;
   bool adjacent = g->model->config.position[0] && strcmp(g->model->method->name, "rope") == 0;
-  if (g->architecture->neighbours && adjacent && star && is_part_of_heads(p, strrchr(theirs, '.'))) t->turned = d;
+  if (g->form->neighbours && adjacent && star && is_part_of_heads(p, strrchr(theirs, '.'))) t->turned = d;
   *listed = (file_tensor){.name = t->name,
                           .type = tensor_type_of_weight(t->type),
                           .dimensions = p->vector ? 1 : 2,
@@ -212,7 +188,7 @@ static bool fits(const gguf_writing *g, const tensor_rule *rule)
   size_t parts = 0;
   while (parts < TENSOR_RULE_PARTS && rule->theirs[parts]) parts++;
   if (strstr(rule->theirs[0], "attn_norm_2")) return g->model->config.parallel == ALIBI_PARALLEL_TWO_NORMS;
-  if (strstr(rule->ours, "attention.qkv")) return (parts == 3) == g->architecture->split;
+  if (strstr(rule->ours, "attention.qkv")) return (parts == 3) == g->form->split;
   if (strstr(rule->ours, "feed_forward.input"))
     return (parts == 2) == (op_activation_parts(model_config_activation(&g->model->config)) == 2);
   return true;
@@ -245,7 +221,7 @@ static status add_parameter(gguf_writing *g, const parameter *p, alibi_error *er
       return ALIBI_OK;
     }
   return fail(error, ALIBI_INVALID, "GGUF, architecture %s: expected a name for the parameter '%s', found none",
-              g->architecture->name, p->name);
+              g->form->architecture, p->name);
 }
 
 /* Llama 3's scaling, as what each frequency is divided by. */
@@ -253,7 +229,7 @@ static void add_divisors(gguf_writing *g)
 {
   const alibi_model_config *c = &g->model->config;
   extension_choice own = model_config_extension(c);
-  if (!g->architecture->rotary || !own.extension || strcmp(own.extension->name, "llama3") != 0) return;
+  if (!g->form->rotary || !own.extension || strcmp(own.extension->name, "llama3") != 0) return;
   position_request request = {.shape = model_config_position_shape(c),
                               .options = c->position_options.bytes,
                               .length = (size_t)c->train_length,
@@ -272,48 +248,54 @@ static void add_divisors(gguf_writing *g)
 
 /* ---- keys ---- */
 
-typedef struct key_writer {
-  gguf_keys *keys;
-  const char *architecture;
-} key_writer;
-
-static const char *full(const key_writer *w, const char *key, char name[128])
+static const char *full(const gguf_key_writer *w, const char *key, char name[128])
 {
   snprintf(name, 128, "%s.%s", w->architecture, key);
   return name;
 }
 
-static void put_integer(const key_writer *w, const char *key, int64_t value)
+void family_put_integer(const gguf_key_writer *w, const char *key, int64_t value)
 {
   char name[128];
   gguf_put_integer(w->keys, full(w, key, name), GGUF_U32, value);
 }
 
-static void put_real(const key_writer *w, const char *key, double value)
+void family_put_real(const gguf_key_writer *w, const char *key, double value)
 {
   char name[128];
   gguf_put_real(w->keys, full(w, key, name), GGUF_F32, value);
 }
 
-static void put_rope(const key_writer *w, const alibi_model_config *c)
+void family_put_boolean(const gguf_key_writer *w, const char *key, bool value)
+{
+  char name[128];
+  gguf_put_boolean(w->keys, full(w, key, name), value);
+}
+
+double family_position_setting(const alibi_model_config *config, const char *name)
+{
+  return setting(model_config_method(config)->fields, config->position_options.bytes, name);
+}
+
+static void put_rope(const gguf_key_writer *w, const alibi_model_config *c)
 {
   const position_method *method = model_config_method(c);
   extension_choice own = model_config_extension(c);
   char name[128];
-  put_real(w, "rope.freq_base", setting(method->fields, c->position_options.bytes, "base"));
-  put_integer(
+  family_put_real(w, "rope.freq_base", setting(method->fields, c->position_options.bytes, "base"));
+  family_put_integer(
       w, "rope.dimension_count",
       (int64_t)(setting(method->fields, c->position_options.bytes, "fraction") * (double)c->head_size + 0.5));
   if (!own.extension) return;
   bool yarn = strcmp(own.extension->name, "rope-yarn") == 0 || strcmp(own.extension->name, "yarn") == 0;
   if (!yarn && strcmp(own.extension->name, "linear") != 0) return; /* found out when the file is opened */
   gguf_put_text(w->keys, full(w, "rope.scaling.type", name), yarn ? "yarn" : "linear");
-  put_real(w, "rope.scaling.factor", setting(own.extension->fields, own.options.bytes, "factor"));
+  family_put_real(w, "rope.scaling.factor", setting(own.extension->fields, own.options.bytes, "factor"));
   if (!yarn) return;
-  put_integer(w, "rope.scaling.original_context_length",
+  family_put_integer(w, "rope.scaling.original_context_length",
               (int64_t)setting(own.extension->fields, own.options.bytes, "original_length"));
-  put_real(w, "rope.scaling.yarn_beta_fast", setting(own.extension->fields, own.options.bytes, "beta_fast"));
-  put_real(w, "rope.scaling.yarn_beta_slow", setting(own.extension->fields, own.options.bytes, "beta_slow"));
+  family_put_real(w, "rope.scaling.yarn_beta_fast", setting(own.extension->fields, own.options.bytes, "beta_fast"));
+  family_put_real(w, "rope.scaling.yarn_beta_slow", setting(own.extension->fields, own.options.bytes, "beta_slow"));
 }
 
 /* The type of most of the numbers. */
@@ -329,33 +311,24 @@ static weight_type type_of_most(const gguf_writing *g)
 static void put_configuration(const gguf_writing *g, gguf_keys *keys)
 {
   const alibi_model_config *c = &g->model->config;
-  key_writer w = {keys, g->architecture->name};
+  gguf_key_writer w = {keys, g->form->architecture};
   gguf_put_text(keys, "general.architecture", w.architecture);
   gguf_put_text(keys, "general.type", "model");
   family_put_type(keys, type_of_most(g));
-  put_integer(&w, "context_length", c->train_length);
-  put_integer(&w, "embedding_length", c->width);
-  put_integer(&w, "block_count", c->layers);
-  put_integer(&w, "feed_forward_length", c->feed_forward);
-  put_integer(&w, "attention.head_count", c->heads);
-  put_integer(&w, "attention.head_count_kv", c->kv_heads);
+  family_put_integer(&w, "context_length", c->train_length);
+  family_put_integer(&w, "embedding_length", c->width);
+  family_put_integer(&w, "block_count", c->layers);
+  family_put_integer(&w, "feed_forward_length", c->feed_forward);
+  family_put_integer(&w, "attention.head_count", c->heads);
+  family_put_integer(&w, "attention.head_count_kv", c->kv_heads);
   if (c->head_size * c->heads != c->width) {
-    put_integer(&w, "attention.key_length", c->head_size);
-    put_integer(&w, "attention.value_length", c->head_size);
+    family_put_integer(&w, "attention.key_length", c->head_size);
+    family_put_integer(&w, "attention.value_length", c->head_size);
   }
-  bool rms = c->norm == ALIBI_NORM_RMS || strcmp(w.architecture, "refact") == 0; /* the name its files have */
-  put_real(&w, rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", c->norm_epsilon);
-  if (strcmp(w.architecture, "mpt") == 0) {
-    bool alibi = strcmp(c->position, "alibi") == 0;
-    put_real(&w, "attention.max_alibi_bias",
-             alibi ? setting(g->model->method->fields, c->position_options.bytes, "max_bias") : 0);
-    put_real(&w, "attention.clamp_kqv", c->clip_qkv);
-  }
-  if (strcmp(w.architecture, "gptneox") == 0) {
-    char name[128];
-    gguf_put_boolean(keys, full(&w, "use_parallel_residual", name), c->parallel != ALIBI_PARALLEL_NONE);
-  }
-  if (g->architecture->rotary && strncmp(c->position, "rope", 4) == 0) put_rope(&w, c);
+  bool rms = c->norm == ALIBI_NORM_RMS || g->form->rms_key;
+  family_put_real(&w, rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", c->norm_epsilon);
+  if (g->form->put) g->form->put(&w, c);
+  if (g->form->rotary && strncmp(c->position, "rope", 4) == 0) put_rope(&w, c);
 }
 
 /* Without a tokenizer the file says so, and how many rows there are. */
@@ -363,8 +336,8 @@ static status put_vocabulary(const gguf_writing *g, const alibi_tokenizer *token
                              alibi_error *error)
 {
   int64_t rows = g->model->config.vocabulary;
-  key_writer w = {keys, g->architecture->name};
-  put_integer(&w, "vocab_size", rows);
+  gguf_key_writer w = {keys, g->form->architecture};
+  family_put_integer(&w, "vocab_size", rows);
   if (tokenizer) return gguf_vocabulary_put(tokenizer, (size_t)rows, keys, error);
   gguf_put_text(keys, "tokenizer.ggml.model", "none");
   return ALIBI_OK;
@@ -444,14 +417,14 @@ static status check_written(const gguf_writing *g, const char *path, alibi_error
     say_path(&why, path, "its file");
     RAISE(error, ALIBI_INVALID,
           "GGUF, architecture %s: expected a way to say all of this model, found none: %.800s",
-          g->architecture->name, why.message);
+          g->form->architecture, why.message);
   }
   if (result != ALIBI_OK) RAISE(error, result, "%s", why.message);
   if (normalises(g->model) != normalises(again))
     RAISE(error, ALIBI_INVALID,
           "GGUF, architecture %s: expected a way to say that rows of the output weight are divided by their "
           "length, found none",
-          g->architecture->name);
+          g->form->architecture);
   ours = comparable(&g->model->config);
   theirs = comparable(&again->config);
   for (size_t i = 0; i < node_count(ours); i++) {
@@ -463,7 +436,7 @@ static status check_written(const gguf_writing *g, const char *path, alibi_error
     if (!same && result == ALIBI_OK)
       result =
           fail(error, ALIBI_INVALID, "GGUF, architecture %s: expected a way to say that '%s' is %s, found only %s",
-               g->architecture->name, key, mine ? mine : "something", other ? other : "nothing");
+               g->form->architecture, key, mine ? mine : "something", other ? other : "nothing");
     free(mine);
     free(other);
     if (result != ALIBI_OK) goto done;
@@ -500,19 +473,18 @@ status family_write_gguf(const alibi_model *model, const model_family *family, c
 {
   gguf_writing g = {.model = model,
                     .family = family,
-                    .architecture = architecture_of(family->name),
+                    .form = &family->written,
                     .type = type,
                     .writing = writing};
   gguf_keys *keys = gguf_keys_new();
   status result;
-  if (!g.architecture)
+  if (!g.form->architecture)
     RAISE(error, ALIBI_INVALID, "GGUF: expected a family that its files are written for here, found '%s'",
           family->name);
-  if (strcmp(g.architecture->name, "falcon") == 0 && model->config.parallel == ALIBI_PARALLEL_NONE)
-    RAISE(error, ALIBI_INVALID,
-          "GGUF, architecture falcon: expected a model with RoPE and parallel parts, found one with the position "
-          "method '%s'",
-          model->config.position);
+  const char *lacks = g.form->lacks ? g.form->lacks(&model->config) : NULL;
+  if (lacks)
+    RAISE(error, ALIBI_INVALID, "GGUF, architecture %s: expected %s, found one with the position method '%s'",
+          g.form->architecture, lacks, model->config.position);
   TRY(memory_new(&g.tensors, model->list.count * TENSOR_RULE_PARTS + 1, sizeof *g.tensors, "the list of tensors",
                  error));
   TRY(memory_new(&g.list, model->list.count * TENSOR_RULE_PARTS + 1, sizeof *g.list, "the list of tensors",

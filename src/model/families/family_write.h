@@ -14,6 +14,18 @@
 status family_write_gguf(const alibi_model *model, const model_family *family, const alibi_tokenizer *tokenizer,
                          weight_type type, const char *path, tensor_writing *writing, alibi_error *error);
 
+/* For the put of a gguf_form: keys under the name of the architecture. */
+typedef struct gguf_key_writer {
+  gguf_keys *keys;
+  const char *architecture;
+} gguf_key_writer;
+
+void family_put_integer(const gguf_key_writer *w, const char *key, int64_t value);
+void family_put_real(const gguf_key_writer *w, const char *key, double value);
+void family_put_boolean(const gguf_key_writer *w, const char *key, bool value);
+/* A setting of the position method by its name; 0 where it has none. */
+double family_position_setting(const alibi_model_config *config, const char *name);
+
 /* The type that a matrix with so many columns gets. */
 weight_type family_type_for(weight_type wanted, weight_type stored, size_t columns);
 

@@ -71,4 +71,5 @@ const model_family model_family_gpt2 = {
     .configure_gguf = configure_gguf,
     .rules = rules,
     .ignored = gpt2_ignored,
+    .written = {.architecture = "gpt2"},
 };

@@ -2,6 +2,7 @@
  * keys and values lie head by head (GGUF: all of each together). */
 #include "model/families/family.h"
 #include "model/families/rope_keys.h"
+#include "model/families/family_write.h"
 
 static void configure(family_opening *o, alibi_model_config *config)
 {
@@ -48,6 +49,11 @@ static const char *const prefixes[] = {"gpt_neox.", "", NULL};
 static const char *const ignored[] = {"layers.*.attention.bias", "layers.*.attention.masked_bias",
                                       "layers.*.attention.rotary_emb.inv_freq", "rotary_emb.inv_freq", NULL};
 
+static void put_gguf(const gguf_key_writer *w, const alibi_model_config *config)
+{
+  family_put_boolean(w, "use_parallel_residual", config->parallel != ALIBI_PARALLEL_NONE);
+}
+
 const model_family model_family_gpt_neox = {
     .name = "gpt_neox",
     .types = types,
@@ -58,4 +64,5 @@ const model_family model_family_gpt_neox = {
     .configure_gguf = configure_gguf,
     .rules = rules,
     .ignored = ignored,
+    .written = {.architecture = "gptneox", .rotary = true, .put = put_gguf},
 };

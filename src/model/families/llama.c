@@ -114,4 +114,5 @@ const model_family model_family_llama = {
     .configure_gguf = configure_gguf,
     .rules = llama_rules,
     .ignored = llama_ignored,
+    .written = {.architecture = "llama", .split = true, .rotary = true, .neighbours = true},
 };

@@ -21,4 +21,5 @@ const model_family model_family_mistral = {
     .configure = configure,
     .rules = llama_rules,
     .ignored = llama_ignored,
+    .written = {.architecture = "llama", .split = true, .rotary = true, .neighbours = true},
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/families/family.h"
+#include "model/families/family_write.h"
 
 /* A number, or "inv_sqrt_d_model". */
 static double logit_scale(family_opening *o, const alibi_model_config *config)
@@ -160,6 +161,13 @@ static const tensor_rule rules[] = {
 static const char *const types[] = {"mpt", "mosaic_gpt", NULL}, *const gguf[] = {"mpt", NULL};
 static const char *const prefixes[] = {"transformer.", "", NULL};
 
+static void put_gguf(const gguf_key_writer *w, const alibi_model_config *config)
+{
+  bool alibi = strcmp(config->position, "alibi") == 0;
+  family_put_real(w, "attention.max_alibi_bias", alibi ? family_position_setting(config, "max_bias") : 0);
+  family_put_real(w, "attention.clamp_kqv", config->clip_qkv);
+}
+
 const model_family model_family_mpt = {
     .name = "mpt",
     .types = types,
@@ -169,4 +177,5 @@ const model_family model_family_mpt = {
     .configure = configure,
     .configure_gguf = configure_gguf,
     .rules = rules,
+    .written = {.architecture = "mpt", .put = put_gguf},
 };

@@ -27,4 +27,5 @@ const model_family model_family_qwen2 = {
     .configure_gguf = configure_gguf,
     .rules = llama_rules,
     .ignored = llama_ignored,
+    .written = {.architecture = "qwen2", .split = true, .rotary = true},
 };

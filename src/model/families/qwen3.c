@@ -30,4 +30,5 @@ const model_family model_family_qwen3 = {
     .configure_gguf = configure_gguf,
     .rules = llama_rules,
     .ignored = llama_ignored,
+    .written = {.architecture = "qwen3", .split = true, .rotary = true},
 };

@@ -53,4 +53,5 @@ const model_family model_family_refact = {
     .configure_gguf = configure_gguf,
     .rules = rules,
     .ignored = gpt2_ignored,
+    .written = {.architecture = "refact", .split = true, .rms_key = true},
 };
