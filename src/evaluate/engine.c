@@ -4,6 +4,7 @@
 #include "evaluate/engine.h"
 
 #include <assert.h>
+#include <math.h>
 
 #include "base/memory.h"
 #include "base/system.h"
@@ -126,6 +127,11 @@ static status run_batch(engine *e, const uint32_t *tokens, const plan_window *wi
   if (result != ALIBI_OK) return result;
   model_losses_and_hits(e->pass, e->rows, e->targets, scored, losses + *done,
                         options->hits ? options->hits + *done : NULL);
+  for (size_t i = *done; i < *done + scored; i++)
+    if (isnan(losses[i]))
+      return fail(error, ALIBI_BAD_INPUT,
+                  "a model's weights: expected logits that are numbers, found NaN (in a window of %zu tokens)",
+                  windows->inputs);
   *done += scored;
   return ALIBI_OK;
 }

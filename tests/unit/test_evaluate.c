@@ -508,6 +508,22 @@ static void refuse(alibi_model *model, size_t count, const alibi_evaluate_option
   scratch_says(error.message, sentence);
 }
 
+/* A model whose weights are damaged may still give numbers: none of them is shown. */
+static void test_weights_that_are_no_numbers(void **state)
+{
+  (void)state;
+  alibi_context *context = make_context(1);
+  alibi_model *model = make_model(context, "alibi");
+  alibi_evaluate_options o = with(ALIBI_SLIDING, 16, 4);
+  alibi_evaluate_result r;
+  alibi_error error = {0};
+  model->values[parameter_find(&model->list, "final_norm.gain")->offset] = NAN;
+  assert_int_equal(alibi_evaluate(model, text, 40, NULL, &o, &r, &error), ALIBI_BAD_INPUT);
+  scratch_says(error.message, "expected logits that are numbers, found NaN");
+  alibi_model_free(model);
+  alibi_context_free(context);
+}
+
 static void test_refusals(void **state)
 {
   (void)state;
@@ -583,6 +599,7 @@ int main(void)
       cmocka_unit_test(test_same_bits_for_threads_and_batches),
       cmocka_unit_test(test_limits_of_targets),
       cmocka_unit_test(test_extensions),
+      cmocka_unit_test(test_weights_that_are_no_numbers),
       cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
