@@ -21,7 +21,7 @@
 typedef struct generate_options {
   int64_t tokens, keep, top_k, seed;
   double temperature, top_p;
-  bool echo;
+  bool echo, control;
 } generate_options;
 
 static const field generate_fields[] = {
@@ -69,6 +69,11 @@ static const field generate_fields[] = {
      .maximum = 1,
      .initial = 1,
      .help = "write the prompt before what follows it"},
+    {.name = "control",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(generate_options, control),
+     .maximum = 1,
+     .help = "what spells a control token in the prompt becomes it, as a chat's template wants; else text stays text"},
 };
 
 static generate_options options;
@@ -167,6 +172,7 @@ static status read_ids(generation *g, alibi_error *error)
   status result;
   alibi_encode_options_init(&encode);
   encode.add_special = 1;
+  encode.control = options.control;
   TRY(alibi_tokenizer_encode_with(g->tokenizer, &encode, g->prompt, g->prompt_size, &g->ids, &g->id_count, error));
   if (g->id_count == 0)
     RAISE(error, ALIBI_INVALID, "--prompt: expected a text of at least one token, found one of which the tokenizer leaves nothing");

@@ -14,7 +14,7 @@
 
 typedef struct tokenizer_options {
   int64_t vocab;
-  bool json;
+  bool json, special, control;
 } tokenizer_options;
 
 static const field tokenizer_fields[] = {
@@ -30,6 +30,16 @@ static const field tokenizer_fields[] = {
      .offset = offsetof(tokenizer_options, json),
      .maximum = 1,
      .help = "encode: print the ids as a JSON array"},
+    {.name = "special",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(tokenizer_options, special),
+     .maximum = 1,
+     .help = "encode: also the tokens that the tokenizer puts around a text, such as one that begins it"},
+    {.name = "control",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(tokenizer_options, control),
+     .maximum = 1,
+     .help = "encode: what spells a control token, such as </s>, becomes it; else text stays text"},
 };
 
 static tokenizer_options options;
@@ -128,7 +138,11 @@ static status encode(const alibi_tokenizer *t, const input *in, alibi_error *err
 {
   uint32_t *tokens;
   size_t count;
-  status result = alibi_tokenizer_encode(t, in->data, in->size, &tokens, &count, error);
+  alibi_encode_options how;
+  alibi_encode_options_init(&how);
+  how.add_special = options.special;
+  how.control = options.control;
+  status result = alibi_tokenizer_encode_with(t, &how, in->data, in->size, &tokens, &count, error);
   if (result != ALIBI_OK) return result;
   const char *between = options.json ? "," : " ";
   if (options.json) putchar('[');
@@ -250,7 +264,12 @@ static status tokenizer_run(command_line *line, alibi_error *error)
     TRY(refuse_option(command_line_given(line, &options, "vocab"), "--vocab", "train", verb, error));
   }
   if (trains) TRY(refuse_option(tokenizer_path != NULL, "--tokenizer", "encode and decode", verb, error));
-  if (!encodes) TRY(refuse_option(command_line_given(line, &options, "json"), "--json", "encode", verb, error));
+  static const char *const of_encode[] = {"json", "special", "control"};
+  for (size_t i = 0; i < sizeof of_encode / sizeof *of_encode && !encodes; i++) {
+    char option[FIELD_TEXT_SIZE];
+    field_option("", of_encode[i], option, sizeof option);
+    TRY(refuse_option(command_line_given(line, &options, of_encode[i]), option, "encode", verb, error));
+  }
   result = trains ? train(line->operands + 1, line->operand_count - 1, error) : convert(verb, line, error);
 done:
   return result;
