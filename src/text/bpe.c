@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "text/bpe_model.h"
 #include "text/byte_level.h"
+#include "text/merge_heap.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
 
@@ -27,8 +28,7 @@ typedef struct encoder {
   /* long pieces only */
   uint32_t *symbol, *previous, *next;
   size_t symbol_capacity, previous_capacity, next_capacity;
-  uint64_t *heap; /* rank << 32 | position: the smallest is the next merge */
-  size_t heap_count, heap_capacity;
+  merge_heap heap;
 } encoder;
 
 static inline uint32_t rank_of(const bpe *b, uint32_t left, uint32_t right)
@@ -57,36 +57,12 @@ static size_t encode_short(const bpe *b, const unsigned char *text, size_t size,
   return size;
 }
 
-static status heap_push(encoder *e, uint64_t entry, alibi_error *error)
-{
-  status result = memory_grow(&e->heap, &e->heap_capacity, e->heap_count + 1, sizeof *e->heap, "merges", error);
-  if (result != ALIBI_OK) return result;
-  size_t i = e->heap_count++;
-  for (; i > 0 && e->heap[(i - 1) / 2] > entry; i = (i - 1) / 2) e->heap[i] = e->heap[(i - 1) / 2];
-  e->heap[i] = entry;
-  return ALIBI_OK;
-}
-
-static uint64_t heap_pop(encoder *e)
-{
-  uint64_t top = e->heap[0], last = e->heap[--e->heap_count];
-  size_t i = 0;
-  for (size_t child = 1; child < e->heap_count; child = 2 * i + 1) {
-    if (child + 1 < e->heap_count && e->heap[child + 1] < e->heap[child]) child++;
-    if (e->heap[child] >= last) break;
-    e->heap[i] = e->heap[child];
-    i = child;
-  }
-  e->heap[i] = last;
-  return top;
-}
-
 /* Pushes the pair that begins at `left`, if it has a rank. */
 static status offer(encoder *e, uint32_t left, alibi_error *error)
 {
   if (left == GONE || e->next[left] == GONE) return ALIBI_OK;
   uint32_t rank = rank_of(e->b, e->symbol[left], e->symbol[e->next[left]]);
-  return rank == PAIR_ABSENT ? ALIBI_OK : heap_push(e, (uint64_t)rank << 32 | left, error);
+  return rank == PAIR_ABSENT ? ALIBI_OK : merge_heap_push(&e->heap, (uint64_t)rank << 32 | left, error);
 }
 
 /* Appends the ids of a piece of any length. */
@@ -103,10 +79,10 @@ static status encode_long(encoder *e, const unsigned char *text, size_t size, al
     e->previous[i] = i == 0 ? GONE : i - 1;
     e->next[i] = i + 1 == size ? GONE : i + 1;
   }
-  e->heap_count = 0;
+  e->heap.count = 0;
   for (uint32_t i = 0; i < size; i++) TRY(offer(e, i, error));
-  while (e->heap_count > 0) {
-    uint64_t entry = heap_pop(e);
+  while (e->heap.count > 0) {
+    uint64_t entry = merge_heap_pop(&e->heap);
     uint32_t rank = (uint32_t)(entry >> 32), left = (uint32_t)entry, right = e->next[left];
     const bpe_merge *merge = &e->b->merges[rank];
     /* An entry whose symbols have been merged since is stale. */
@@ -181,7 +157,7 @@ done:
   free(e.symbol);
   free(e.previous);
   free(e.next);
-  free(e.heap);
+  free(e.heap.entries);
   return result;
 }
 

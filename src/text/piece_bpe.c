@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "text/merge_heap.h"
 #include "text/pair_map.h"
 #include "text/text_buffer.h"
 #include "text/vocabulary.h"
@@ -46,8 +47,7 @@ struct piece_bpe {
 typedef struct bpe_memo {
   uint32_t *symbol, *previous, *next;
   size_t symbol_count, symbol_capacity, previous_capacity, next_capacity;
-  uint64_t *heap; /* rank << 32 | position: the smallest is the next merge */
-  size_t heap_count, heap_capacity;
+  merge_heap heap;
   text_buffer word; /* a character with its prefix or suffix */
 } bpe_memo;
 
@@ -399,36 +399,12 @@ static size_t merge_short(const piece_bpe *b, uint32_t *ids, size_t size)
   return size;
 }
 
-static status heap_push(bpe_memo *m, uint64_t entry, alibi_error *error)
-{
-  status result = memory_grow(&m->heap, &m->heap_capacity, m->heap_count + 1, sizeof *m->heap, "merges", error);
-  if (result != ALIBI_OK) return result;
-  size_t i = m->heap_count++;
-  for (; i > 0 && m->heap[(i - 1) / 2] > entry; i = (i - 1) / 2) m->heap[i] = m->heap[(i - 1) / 2];
-  m->heap[i] = entry;
-  return ALIBI_OK;
-}
-
-static uint64_t heap_pop(bpe_memo *m)
-{
-  uint64_t top = m->heap[0], last = m->heap[--m->heap_count];
-  size_t i = 0;
-  for (size_t child = 1; child < m->heap_count; child = 2 * i + 1) {
-    if (child + 1 < m->heap_count && m->heap[child + 1] < m->heap[child]) child++;
-    if (m->heap[child] >= last) break;
-    m->heap[i] = m->heap[child];
-    i = child;
-  }
-  m->heap[i] = last;
-  return top;
-}
-
 /* Pushes the pair that begins at `left`, if it has a rank. */
 static status offer(const piece_bpe *b, bpe_memo *m, uint32_t left, alibi_error *error)
 {
   if (left == GONE || m->next[left] == GONE) return ALIBI_OK;
   uint32_t rank = rank_of(b, m->symbol[left], m->symbol[m->next[left]]);
-  return rank == PAIR_ABSENT ? ALIBI_OK : heap_push(m, (uint64_t)rank << 32 | left, error);
+  return rank == PAIR_ABSENT ? ALIBI_OK : merge_heap_push(&m->heap, (uint64_t)rank << 32 | left, error);
 }
 
 static status merge_long(const piece_bpe *b, bpe_memo *m, alibi_error *error)
@@ -442,10 +418,10 @@ static status merge_long(const piece_bpe *b, bpe_memo *m, alibi_error *error)
     m->previous[i] = i == 0 ? GONE : i - 1;
     m->next[i] = i + 1 == size ? GONE : i + 1;
   }
-  m->heap_count = 0;
+  m->heap.count = 0;
   for (uint32_t i = 0; i < size; i++) TRY(offer(b, m, i, error));
-  while (m->heap_count > 0) {
-    uint64_t entry = heap_pop(m);
+  while (m->heap.count > 0) {
+    uint64_t entry = merge_heap_pop(&m->heap);
     uint32_t left = (uint32_t)entry, right = m->next[left];
     const piece_merge *merge = &b->merges[entry >> 32];
     /* An entry whose symbols have been merged since is stale. */
@@ -478,7 +454,7 @@ static void bpe_end_memo(void *memo)
   free(m->symbol);
   free(m->previous);
   free(m->next);
-  free(m->heap);
+  free(m->heap.entries);
   buffer_free(&m->word);
   free(m);
 }
