@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "alibi/base.h"
+#include "alibi/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -143,15 +144,15 @@ ALIBI_API alibi_status alibi_model_open(alibi_context *context, const char *path
  * where it does (BLOOM, Falcon with ALiBi). */
 typedef enum alibi_numerics { ALIBI_NUMERICS_EXACT = 0, ALIBI_NUMERICS_REFERENCE } alibi_numerics;
 
-/* What quantised weights are multiplied with: activations as they are, in fp32; or rounded to 8 bits, each run of 32 with a
- * scale of its own, as other engines do: faster where weights are quantised, and another result. */
+/* What quantised weights are multiplied with: activations as they are, in fp32; or rounded to 8 bits, each run of
+ * 32 with a scale of its own, as other engines do: faster where weights are quantised, and another result. */
 typedef enum alibi_activations { ALIBI_ACTIVATIONS_FP32 = 0, ALIBI_ACTIVATIONS_INT8 } alibi_activations;
 
 typedef struct alibi_open_options {
   size_t size; /* sizeof(alibi_open_options), set by alibi_open_options_init */
   /* Keys of a public model's configuration that count as absent, ended by NULL; or NULL. */
   const char *const *ignore_config;
-  int numerics; /* alibi_numerics */
+  int numerics;    /* alibi_numerics */
   int activations; /* alibi_activations */
 } alibi_open_options;
 
@@ -166,6 +167,13 @@ ALIBI_API alibi_status alibi_model_open_with(alibi_context *context, const char 
 ALIBI_API const char *alibi_model_family(const alibi_model *model);
 ALIBI_API size_t alibi_model_note_count(const alibi_model *model);
 ALIBI_API const char *alibi_model_note(const alibi_model *model, size_t index); /* NULL past the end */
+
+/* The tokenizer of what alibi_model_open takes: the vocabulary of the GGUF file; else tokenizer.json, or else
+ * tokenizer.model (SentencePiece), of the directory, or beside a file with weights.  *tokenizer NULL and ALIBI_OK:
+ * there is none (a model may be of ids that are no text).  model: NULL, or whom it has to fit: one with more tokens
+ * than the model has rows is ALIBI_BAD_INPUT. */
+ALIBI_API alibi_status alibi_model_tokenizer_open(const char *path, const alibi_model *model,
+                                                  alibi_tokenizer **tokenizer, alibi_error *error);
 
 ALIBI_API alibi_status alibi_model_save(const alibi_model *model, const char *directory, alibi_error *error);
 ALIBI_API void alibi_model_free(alibi_model *model);

@@ -68,103 +68,14 @@ done:
   return result;
 }
 
-/* The first *.gguf of a directory: there is one, or one that is split, whose first part has the keys. */
-static status find_gguf(const char *directory, char **path, alibi_error *error)
-{
-  directory_list list = {0};
-  status result;
-  TRY(directory_read(directory, &list, error));
-  for (size_t i = 0; i < list.count && !*path; i++) {
-    size_t size = strlen(list.names[i]);
-    if (size < 5 || strcmp(list.names[i] + size - 5, ".gguf") != 0) continue;
-    *path = path_join(directory, list.names[i]);
-    if (!*path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
-  }
-done:
-  directory_list_free(&list);
-  return result;
-}
-
-/* GGUF files hold their tokenizer; other files with weights have it beside them. */
-static status is_gguf(const char *path, bool *is, alibi_error *error)
-{
-  mapped_file file;
-  status result = mapped_file_open(path, &file, error);
-  if (result != ALIBI_OK) return result;
-  *is = file.size >= 4 && memcmp(file.data, "GGUF", 4) == 0;
-  mapped_file_close(&file);
-  return ALIBI_OK;
-}
-
-static status find_inside(const char *directory, char **file, alibi_error *error)
-{
-  static const char *const names[] = {"tokenizer.json", "tokenizer.model"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    *file = path_join(directory, names[i]);
-    if (!*file) return fail(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
-    if (path_exists(*file)) return ALIBI_OK;
-    free(*file);
-    *file = NULL;
-  }
-  return ALIBI_OK;
-}
-
-/* *file NULL: there is none. */
-static status find_tokenizer(const char *path, char **file, alibi_error *error)
-{
-  bool own = false;
-  char *folder = NULL;
-  status result;
-  *file = NULL;
-  if (path_is_directory(path)) {
-    TRY(find_inside(path, file, error));
-    if (!*file) TRY(find_gguf(path, file, error));
-    goto done;
-  }
-  TRY(is_gguf(path, &own, error));
-  folder = strdup(path);
-  if (!folder) RAISE(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
-  if (own) {
-    *file = folder;
-    return ALIBI_OK;
-  }
-  char *slash = strrchr(folder, '/');
-  if (slash) slash[slash == folder] = '\0';
-  TRY(find_inside(slash ? folder : ".", file, error));
-done:
-  free(folder);
-  return result;
-}
-
-static status check_vocabulary(const char *path, const alibi_model *model, const alibi_tokenizer *tokenizer,
-                               alibi_error *error)
-{
-  int64_t rows = alibi_model_get_config(model)->vocabulary;
-  uint32_t found = alibi_tokenizer_vocabulary(tokenizer);
-  bool ours = strcmp(alibi_model_family(model), "alibi") == 0;
-  if (found <= rows) return ALIBI_OK; /* public models, and what is made of them, may have rows to spare */
-  return fail(error, ALIBI_BAD_INPUT,
-              "%s: expected the vocabulary of the model, %s%" PRId64 " tokens, found %" PRIu32, path,
-              ours ? "" : "at most ", rows, found);
-}
-
 status model_files_open_tokenizer(const char *path, const alibi_model *model, bool required,
                                   alibi_tokenizer **tokenizer, alibi_error *error)
 {
-  char *file = NULL;
-  status result;
-  *tokenizer = NULL;
-  TRY(find_tokenizer(path, &file, error));
-  if (!file && required)
-    RAISE(error, ALIBI_BAD_INPUT,
-          "%s: expected the tokenizer of the model beside it (tokenizer.json or tokenizer.model), found none",
-          path);
-  if (!file) goto done;
-  TRY(alibi_tokenizer_open(file, tokenizer, error));
-  TRY(check_vocabulary(file, model, *tokenizer, error));
-done:
-  free(file);
-  return result;
+  status result = alibi_model_tokenizer_open(path, model, tokenizer, error);
+  if (result != ALIBI_OK || *tokenizer || !required) return result;
+  return fail(error, ALIBI_BAD_INPUT,
+              "%s: expected the tokenizer of the model beside it (tokenizer.json or tokenizer.model), found none",
+              path);
 }
 
 static status add_end(const char *file, const json_node *node, const alibi_tokenizer *tokenizer, end_tokens *ends,

@@ -12,9 +12,7 @@ void model_files_add_options(command_line *line);
 
 alibi_status model_files_open(alibi_context *context, const char *path, alibi_model **model, alibi_error *error);
 
-/* The tokenizer of the model at `path`: tokenizer.json or tokenizer.model of its directory, or the GGUF file
- * itself.  Models may have rows for more tokens than there are, never for fewer.  required false: a model that was
- * trained on ids that are no text has none, *tokenizer stays NULL. */
+/* alibi_model_tokenizer_open; required: none there is an error. */
 alibi_status model_files_open_tokenizer(const char *path, const alibi_model *model, bool required,
                                         alibi_tokenizer **tokenizer, alibi_error *error);
 

@@ -235,24 +235,11 @@ done:
 
 /* ---- through a model ---- */
 
-/* tokenizer.json or tokenizer.model of the directory, or the GGUF file itself; *tokenizer NULL: there is none. */
-static status open_tokenizer(const conversion *c, alibi_tokenizer **tokenizer, alibi_error *error)
+static status open_tokenizer(const conversion *c, const alibi_model *model, alibi_tokenizer **tokenizer,
+                             alibi_error *error)
 {
-  static const char *const names[] = {"tokenizer.json", "tokenizer.model"};
-  const gguf_file *gguf = tensor_file_gguf(c->file);
-  status result = ALIBI_OK;
   *tokenizer = NULL;
-  if (c->options.without_tokenizer) return ALIBI_OK;
-  if (gguf)
-    return gguf_key_find(gguf, "tokenizer.ggml.tokens") ? alibi_tokenizer_open(gguf_path(gguf), tokenizer, error)
-                                                        : ALIBI_OK;
-  for (size_t i = 0; i < 2 && !*tokenizer && result == ALIBI_OK && path_is_directory(c->path); i++) {
-    char *path = NULL;
-    result = path_of(c->path, names[i], &path, error);
-    if (path && path_exists(path)) result = alibi_tokenizer_open(path, tokenizer, error);
-    free(path);
-  }
-  return result;
+  return c->options.without_tokenizer ? ALIBI_OK : alibi_model_tokenizer_open(c->path, model, tokenizer, error);
 }
 
 static bool gguf_holds(const alibi_tokenizer *tokenizer)
@@ -268,10 +255,11 @@ static bool gguf_holds(const alibi_tokenizer *tokenizer)
 static status prefer_pieces(const conversion *c, alibi_tokenizer **tokenizer, alibi_error *error)
 {
   alibi_tokenizer *pieces = NULL;
-  char *path = NULL;
+  char *folder = NULL, *path = NULL;
   status result = ALIBI_OK;
-  if (!*tokenizer || !path_is_directory(c->path) || gguf_holds(*tokenizer)) return ALIBI_OK;
-  TRY(path_of(c->path, "tokenizer.model", &path, error));
+  if (!*tokenizer || gguf_holds(*tokenizer)) return ALIBI_OK;
+  TRY(model_folder(c->path, &folder, error));
+  TRY(path_of(folder, "tokenizer.model", &path, error));
   if (path_exists(path) && alibi_tokenizer_open(path, &pieces, NULL) == ALIBI_OK &&
       alibi_tokenizer_vocabulary(pieces) == alibi_tokenizer_vocabulary(*tokenizer)) {
     alibi_tokenizer_free(*tokenizer);
@@ -281,18 +269,8 @@ static status prefer_pieces(const conversion *c, alibi_tokenizer **tokenizer, al
 done:
   alibi_tokenizer_free(pieces);
   free(path);
+  free(folder);
   return result;
-}
-
-/* A vocabulary of more tokens than the model has rows is another model's. */
-static status check_vocabulary(const conversion *c, const alibi_model *model, const alibi_tokenizer *tokenizer,
-                               alibi_error *error)
-{
-  int64_t rows = alibi_model_get_config(model)->vocabulary;
-  uint32_t found = tokenizer ? alibi_tokenizer_vocabulary(tokenizer) : 0;
-  if (found <= rows) return ALIBI_OK;
-  return fail(error, ALIBI_BAD_INPUT, "%s: expected a tokenizer of at most the model's %lld tokens, found %lu",
-              c->path, (long long)rows, (unsigned long)found);
 }
 
 static status open_model(const conversion *c, alibi_model **model, alibi_error *error)
@@ -319,9 +297,8 @@ static status to_gguf(conversion *c, alibi_error *error)
   if (!model_is_placed(model))
     RAISE(error, ALIBI_INVALID, "%s: expected a public model, to be written as GGUF, found one of our own format",
           c->path);
-  TRY(open_tokenizer(c, &tokenizer, error));
+  TRY(open_tokenizer(c, model, &tokenizer, error));
   TRY(prefer_pieces(c, &tokenizer, error));
-  TRY(check_vocabulary(c, model, tokenizer, error));
   c->writing = tensor_writing_of(c->context, &c->options, NULL, 0);
   TRY(family_write_gguf(model, family_named(alibi_model_family(model)), tokenizer, c->type, c->out, &c->writing,
                         error));
@@ -342,8 +319,7 @@ static status to_alibi(conversion *c, alibi_error *error)
           c->options.type);
   TRY(path_of(c->out, "tokenizer.json", &path, error));
   TRY(open_model(c, &model, error));
-  TRY(open_tokenizer(c, &tokenizer, error));
-  TRY(check_vocabulary(c, model, tokenizer, error));
+  TRY(open_tokenizer(c, model, &tokenizer, error));
   c->writing = tensor_writing_of(c->context, &c->options, NULL, 0);
   TRY(make_directory(c, error));
   if (tokenizer) TRY(alibi_tokenizer_save(tokenizer, path, error));

@@ -56,6 +56,9 @@ void model_add_to_fingerprint(const alibi_model *model, fingerprint *f);
 
 #define MODEL_CONFIG_FILE "config.json"
 
+/* The folder of a path that a model is opened from: itself, or where the file lies.  malloc'd. */
+status model_folder(const char *path, char **folder, alibi_error *error);
+
 struct tensor_writing; /* model/tensor_writing.h */
 
 /* alibi_model_save, but for what `writing` adds, where it is not NULL: it can be cancelled, and tells how far it is. */

@@ -172,20 +172,13 @@ done:
   return result;
 }
 
-/* config.json in the directory, or beside the file. */
-static char *config_beside(const char *path, bool directory)
+status model_folder(const char *path, char **folder, alibi_error *error)
 {
   const char *slash = strrchr(path, '/');
-  if (directory) return path_join(path, MODEL_CONFIG_FILE);
-  if (!slash) return path_join(".", MODEL_CONFIG_FILE);
-  size_t size = slash == path ? 1 : (size_t)(slash - path);
-  char *folder = malloc(size + 1);
-  if (!folder) return NULL;
-  memcpy(folder, path, size);
-  folder[size] = '\0';
-  char *result = path_join(folder, MODEL_CONFIG_FILE);
-  free(folder);
-  return result;
+  size_t size = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+  bool directory = path_is_directory(path);
+  *folder = directory ? strdup(path) : size > 0 ? strndup(path, size) : strdup(".");
+  return *folder ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the folder of %s", path);
 }
 
 /* A file with a model in it: GGUF has its own configuration. */
@@ -194,8 +187,10 @@ static status open_path(alibi_context *context, const char *path, const alibi_op
 {
   bool directory = path_is_directory(path), has_config;
   tensor_file *file = NULL;
+  char *folder = NULL, *config_path = NULL;
   status result;
-  char *config_path = config_beside(path, directory);
+  TRY(model_folder(path, &folder, error));
+  config_path = path_join(folder, MODEL_CONFIG_FILE);
   if (!config_path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of %s", MODEL_CONFIG_FILE);
   has_config = path_exists(config_path);
   if (directory && has_config) {
@@ -218,6 +213,7 @@ static status open_path(alibi_context *context, const char *path, const alibi_op
 done:
   tensor_file_close(file);
   free(config_path);
+  free(folder);
   return result;
 }
 
@@ -226,7 +222,10 @@ alibi_status alibi_model_open_with(alibi_context *context, const char *path, con
 {
   alibi_open_options own;
   status result = ALIBI_OK;
+  if (!model) return fail(error, ALIBI_INVALID, "alibi_model_open: expected a pointer for the model, found NULL");
   *model = NULL;
+  if (!context || !path)
+    RAISE(error, ALIBI_INVALID, "alibi_model_open: expected a context and a path, found NULL");
   alibi_open_options_init(&own);
   if (options) TRY(settings_take(options, &own, sizeof own, "alibi_open_options", error));
   if (own.numerics != ALIBI_NUMERICS_EXACT && own.numerics != ALIBI_NUMERICS_REFERENCE)

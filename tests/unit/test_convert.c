@@ -349,6 +349,60 @@ static void tokenizers_travel(void **unused)
   unlink(place("n.gguf"));
 }
 
+/* NULL: none is found. */
+static void tokenizer_of_is(const char *path, const char *expected)
+{
+  alibi_tokenizer *t = NULL, *same = NULL;
+  if (alibi_model_tokenizer_open(path, NULL, &t, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  if (expected) {
+    assert_int_equal(alibi_tokenizer_open(expected, &same, &error), ALIBI_OK);
+    assert_non_null(t);
+    assert_int_equal(alibi_tokenizer_vocabulary(t), alibi_tokenizer_vocabulary(same));
+  } else {
+    assert_null(t);
+  }
+  alibi_tokenizer_free(same);
+  alibi_tokenizer_free(t);
+}
+
+/* What its file holds, then what lies in its folder, whichever of both the path names. */
+static void a_tokenizer_is_found_where_its_model_is(void **unused)
+{
+  (void)unused;
+  alibi_tokenizer *t = NULL;
+  begin_case("gpt_neox");
+  tokenizer_of_is(folder(), NULL);
+  scratch_write(place("model/tokenizer.json"), json_tokenizer, sizeof json_tokenizer - 1);
+  tokenizer_of_is(folder(), place("model/tokenizer.json"));
+  tokenizer_of_is(place("model/model.safetensors"), place("model/tokenizer.json"));
+  converted(place("model/model.safetensors"), place("n.gguf"), ALIBI_FORMAT_GGUF);
+  same_ids(place("model/tokenizer.json"), place("n.gguf"));
+  converted(place("model/model.safetensors"), place("ours"), ALIBI_FORMAT_ALIBI);
+  same_ids(place("model/tokenizer.json"), place("ours/tokenizer.json"));
+
+  /* Beside a GGUF with a vocabulary of 20, and beside one with none. */
+  unlink(place("n.gguf"));
+  assert_int_equal(directory_make(place("whole"), &error), ALIBI_OK);
+  converted(folder(), place("whole/m.gguf"), ALIBI_FORMAT_GGUF);
+  scratch_write(place("whole/tokenizer.json"), json_tokenizer, sizeof json_tokenizer - 1);
+  tokenizer_of_is(place("whole"), place("whole/m.gguf"));
+  tokenizer_of_is(place("whole/m.gguf"), place("whole/m.gguf"));
+  unlink(place("whole/m.gguf"));
+  tokenizer_of_is(place("whole"), place("whole/tokenizer.json"));
+  options.without_tokenizer = 1;
+  converted(folder(), place("whole/m.gguf"), ALIBI_FORMAT_GGUF);
+  tokenizer_of_is(place("whole"), place("whole/tokenizer.json"));
+  tokenizer_of_is(place("whole/m.gguf"), place("whole/tokenizer.json"));
+  unlink(place("whole/tokenizer.json"));
+  tokenizer_of_is(place("whole/m.gguf"), NULL);
+  tokenizer_of_is(place("nowhere"), NULL);
+
+  assert_int_equal(alibi_model_tokenizer_open(NULL, NULL, &t, &error), ALIBI_INVALID);
+  assert_int_equal(alibi_model_tokenizer_open(folder(), NULL, NULL, &error), ALIBI_INVALID);
+  scratch_remove_tree(place("whole"));
+  scratch_remove_tree(place("ours"));
+}
+
 static void a_tokenizer_that_gguf_cannot_hold_is_refused(void **unused)
 {
   (void)unused;
@@ -374,8 +428,8 @@ static void a_tokenizer_of_another_model_is_refused(void **unused)
   memcpy(strstr(text, "\"id\": 9"), "\"id\":20", 7);
   scratch_write(place("model/tokenizer.json"), text, strlen(text));
   free(text);
-  leaves_nothing(folder(), ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT, "at most the model's 20 tokens, found 21");
-  leaves_nothing(folder(), ALIBI_FORMAT_ALIBI, ALIBI_BAD_INPUT, "at most the model's 20 tokens, found 21");
+  leaves_nothing(folder(), ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT, "at most 20 tokens, found 21");
+  leaves_nothing(folder(), ALIBI_FORMAT_ALIBI, ALIBI_BAD_INPUT, "at most 20 tokens, found 21");
   scratch_write(place("model/tokenizer.json"), "{", 1);
   leaves_nothing(folder(), ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT, "tokenizer.json");
 }
@@ -458,6 +512,7 @@ int main(void)
       cmocka_unit_test(numbers_beyond_a_type_are_refused),
       cmocka_unit_test(largest_numbers_stay_finite),
       cmocka_unit_test(tokenizers_travel),
+      cmocka_unit_test(a_tokenizer_is_found_where_its_model_is),
       cmocka_unit_test(a_tokenizer_that_gguf_cannot_hold_is_refused),
       cmocka_unit_test(a_tokenizer_of_another_model_is_refused),
       cmocka_unit_test(sentencepiece_travels),
