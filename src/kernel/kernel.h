@@ -204,6 +204,10 @@ typedef struct kernel_table {
    * not NULL; from and n are multiples of 32 where blocks are of 32 numbers, of WEIGHT_CHUNK where they are of 256. */
   void (*widen)(weight_type type, size_t n, const void *from, float *to);
   void (*turn)(weight_type type, const void *const *rows, size_t from, size_t n, const float *scales, float *packed);
+  /* c [count, tile_columns] += x [count, n] times tile_columns rows of n numbers, whole blocks: the chains of
+   * matmul, from c on.  `next`: the rows that come after these, whose first bytes are fetched meanwhile. */
+  void (*multiply)(weight_type type, const void *const *rows, const void *const *next, size_t n, size_t count,
+                   const float *x, size_t x_stride, float *c, size_t c_stride);
   /* c [count, tile_columns] += rounded rows of x [count, n] times tile_columns rows of a quantised type; rows of x are x_stride
    * runs apart.  Within a run the products are exact; the same bits in all tables. */
   void (*multiply_rounded)(weight_type type, const void *const *rows, size_t n, size_t count, const rounded_run *x,

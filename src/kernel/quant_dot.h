@@ -6,7 +6,8 @@
 
 #include "kernel/vector.h"
 
-/* Has the processor the one instruction of AVX-512 VNNI?  It is asked for as it runs: a table does not depend on it. */
+/* Has the processor the one instruction of AVX-512 VNNI?  It is asked for as it runs: a table does not depend
+ * on it. */
 INLINE bool has_dot_instruction(void)
 {
 #if defined(__AVX512F__)
@@ -40,7 +41,8 @@ INLINE vi dot_by_halves(const bool is_signed, vi sum, vu w, vi x)
 }
 #endif
 
-/* sum + the four products of bytes of every lane.  w: 0 .. 63, or signed; x: -127 .. 127, the same in all lanes. */
+/* sum + the four products of bytes of every lane.  w: 0 .. 63, or signed; x: -127 .. 127, the same in all
+ * lanes. */
 INLINE vi dot4(const bool has_instruction, const bool is_signed, vi sum, vu w, vi x)
 {
 #if defined(__AVX512F__)

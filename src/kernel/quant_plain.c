@@ -1,5 +1,5 @@
-/* Rows of x rounded to 8 bits, and their product with quantised weights in plain C: the steps that every table takes, each
- * rounded (this file too is compiled without contraction). */
+/* Rows of x rounded to 8 bits, and their product with quantised weights in plain C: the steps that every table
+ * takes, each rounded (this file too is compiled without contraction). */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +26,8 @@ void rounded_row(size_t n, const float *x, rounded_run *to)
     memset(to, 0, sizeof *to);
     to->scale = most < HUGE_VALF ? most / 127 : NAN;
     if (!(to->scale > 0)) continue;
-    steps = most < 0x1p-100f ? 0 : 127 / most; /* below that the inverse is no number, and all of the run as good as 0 */
+    /* below that the inverse is no number, and all of the run as good as 0 */
+    steps = most < 0x1p-100f ? 0 : 127 / most;
     for (int i = 0; i < RUN; i++) {
       int q = nearest(x[i] * steps);
       to->q[i] = (int8_t)q;
@@ -90,7 +91,8 @@ static float add_run(weight_type type, const unsigned char *b, int first, const 
   return sum;
 }
 
-void multiply_rounded_reference(weight_type type, const void *const *rows, size_t n, size_t count, const rounded_run *x,
+void multiply_rounded_reference(weight_type type, const void *const *rows, size_t n, size_t count,
+                                const rounded_run *x,
                                 size_t x_stride, float *c, size_t c_stride)
 {
   size_t elements = weight_block_elements(type), size = weight_block_bytes(type);

@@ -1,6 +1,6 @@
-/* Quantised weights times rows of x that are rounded to 8 bits: integers within a run of 32 numbers, fp32 from run to run.
- * Words of LANES rows of the weight are turned into vectors as in weight_widen.c, so a lane is an output.  Integers are exact
- * and this file is compiled without contraction, so all tables give the same bits. */
+/* Quantised weights times rows of x that are rounded to 8 bits: integers within a run of 32 numbers, fp32 from
+ * run to run.  Words of LANES rows of the weight are turned into vectors as in weight_widen.c, so a lane is an
+ * output.  Integers are exact and this file is compiled without contraction, so all tables give the same bits. */
 #include "kernel/quant_dot.h"
 #include "kernel/matmul.h"
 #include "kernel/tables.h"
@@ -10,8 +10,8 @@ enum { RUN = ROUNDED_RUN, ROWS = 4 }; /* rows of x that share what is made of a 
 
 typedef const unsigned char *const *byte_rows;
 
-/* A run of LANES rows: bytes, 4 numbers of each row a word; a number is scale q + shift, or scale (q - middle), the scale of
- * numbers 16 on apart. */
+/* A run of LANES rows: bytes, 4 numbers of each row a word; a number is scale q + shift, or scale (q - middle),
+ * the scale of numbers 16 on apart. */
 typedef struct run {
   vu word[8];
   vf scale[2], shift;
@@ -19,7 +19,8 @@ typedef struct run {
 
 INLINE void open_block(weight_type type, byte_rows rows, size_t at, run *r)
 {
-  const bool least = type == WEIGHT_Q4_1 || type == WEIGHT_Q5_1, fifth = type == WEIGHT_Q5_0 || type == WEIGHT_Q5_1;
+  const bool least = type == WEIGHT_Q4_1 || type == WEIGHT_Q5_1;
+  const bool fifth = type == WEIGHT_Q5_0 || type == WEIGHT_Q5_1;
   const size_t before = (least ? 4 : 2) + (fifth ? 4 : 0);
   vu head[4];
   load_words(rows, at, head);
@@ -66,15 +67,18 @@ INLINE void open_6_k(byte_rows rows, size_t at, int part, run *r)
     r->scale[p] = d * vf_from_int((vi)(four << (24 - part % 2 * 16 - 8 * (int)p)) >> 24);
   }
   UNROLLED for (int j = 0; j < 8; j++)
-    r->word[j] = (r->word[j] >> (int)(quarter / 2 * 4) & 0x0f0f0f0fu) | (high[j] >> (int)(quarter * 2) & 0x03030303u) << 4;
+    r->word[j] = (r->word[j] >> (int)(quarter / 2 * 4) & 0x0f0f0f0fu) |
+                 (high[j] >> (int)(quarter * 2) & 0x03030303u) << 4;
 }
 
 /* What a run adds to the output of a row of x: in this order, each step rounded. */
 INLINE vf product_of_run(const bool has_instruction, weight_type type, const run *r, const rounded_run *x, vf sum)
 {
   const bool affine = type == WEIGHT_Q4_1 || type == WEIGHT_Q5_1 || type == WEIGHT_Q4_K || type == WEIGHT_Q5_K;
-  const bool flips = type == WEIGHT_Q8_0 && has_instruction; /* whose bytes are not signed: 128 more, and 128 fewer */
-  const int middle = type == WEIGHT_Q4_0 ? 8 : type == WEIGHT_Q5_0 ? 16 : type == WEIGHT_Q6_K ? 32 : flips ? 128 : 0;
+  /* whose bytes are not signed: 128 more, and 128 fewer */
+  const bool flips = type == WEIGHT_Q8_0 && has_instruction;
+  const int middle =
+    type == WEIGHT_Q4_0 ? 8 : type == WEIGHT_Q5_0 ? 16 : type == WEIGHT_Q6_K ? 32 : flips ? 128 : 0;
   vi products[2];
   UNROLLED for (int p = 0; p < 2; p++) {
     products[p] = vi_splat(affine ? 0 : -middle * x->sum[p]);
@@ -96,7 +100,8 @@ INLINE vf product_of_run(const bool has_instruction, weight_type type, const run
 }
 
 /* LANES rows of the weight against `count` rows of x, ROWS at most. */
-INLINE void multiply_lanes(const bool has_instruction, weight_type type, byte_rows rows, size_t n, const size_t count,
+INLINE void multiply_lanes(const bool has_instruction, weight_type type, byte_rows rows, size_t n,
+                           const size_t count,
                            const rounded_run *x, size_t x_stride, float *c, size_t c_stride)
 {
   const size_t size = weight_bytes_of(type), parts = type >= WEIGHT_Q4_K ? 8 : 1;
@@ -123,9 +128,11 @@ INLINE void multiply_type(const bool has_instruction, weight_type type, byte_row
   for (size_t v = 0; v < TILE_COLUMNS; v += LANES) {
     size_t r = 0;
     for (; r + ROWS <= count; r += ROWS)
-      multiply_lanes(has_instruction, type, rows + v, n, ROWS, x + r * x_stride, x_stride, c + r * c_stride + v, c_stride);
+      multiply_lanes(has_instruction, type, rows + v, n, ROWS, x + r * x_stride, x_stride, c + r * c_stride + v,
+                     c_stride);
     for (; r < count; r++)
-      multiply_lanes(has_instruction, type, rows + v, n, 1, x + r * x_stride, x_stride, c + r * c_stride + v, c_stride);
+      multiply_lanes(has_instruction, type, rows + v, n, 1, x + r * x_stride, x_stride, c + r * c_stride + v,
+                     c_stride);
   }
 }
 
@@ -150,8 +157,8 @@ INLINE void multiply(const bool has_instruction, weight_type type, const void *c
   }
 }
 
-void KERNEL(multiply_rounded)(weight_type type, const void *const *rows, size_t n, size_t count, const rounded_run *x,
-                              size_t x_stride, float *c, size_t c_stride)
+void KERNEL(multiply_rounded)(weight_type type, const void *const *rows, size_t n, size_t count,
+                              const rounded_run *x, size_t x_stride, float *c, size_t c_stride)
 {
   if (has_dot_instruction()) multiply(true, type, rows, n, count, x, x_stride, c, c_stride);
   else multiply(false, type, rows, n, count, x, x_stride, c, c_stride);

@@ -20,6 +20,8 @@ void KERNEL(matmul)(size_t rows, size_t columns, size_t inner, const float *a, s
 void KERNEL(widen)(weight_type type, size_t n, const void *from, float *to);
 void KERNEL(turn)(weight_type type, const void *const *rows, size_t from, size_t n, const float *scales,
                   float *packed);
+void KERNEL(multiply)(weight_type type, const void *const *rows, const void *const *next, size_t n, size_t count,
+                      const float *x, size_t x_stride, float *c, size_t c_stride);
 void KERNEL(multiply_rounded)(weight_type type, const void *const *rows, size_t n, size_t count, const rounded_run *x,
                               size_t x_stride, float *c, size_t c_stride);
 size_t KERNEL(attention_scratch)(size_t head_size);
@@ -74,7 +76,8 @@ extern const kernel_table KERNEL(kernel_table);
   {                                                                                                               \
     .name = KERNEL_TEXT(KERNEL_ISA), .lanes = lane_count, .tile_rows = rows, .tile_columns = columns,             \
     .pack = KERNEL(pack), .matmul = KERNEL(matmul), .widen = KERNEL(widen), .turn = KERNEL(turn),                 \
-    .multiply_rounded = KERNEL(multiply_rounded), .attention_scratch = KERNEL(attention_scratch),                 \
+    .multiply = KERNEL(multiply), .multiply_rounded = KERNEL(multiply_rounded),                                   \
+    .attention_scratch = KERNEL(attention_scratch),                                                               \
     .attention_forward = KERNEL(attention_forward), .attention_turn = KERNEL(attention_turn),                     \
     .proof_clusters = PROOF(proof_clusters), .proof_sums = PROOF(proof_sums), .proof_join = PROOF(proof_join),    \
     .attention_delta = KERNEL(attention_delta), .attention_span = KERNEL(attention_span),                         \

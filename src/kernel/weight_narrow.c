@@ -1,6 +1,7 @@
-/* fp32 weights to the types that files are written in.  Half precision rounds to the nearest, ties to even.  The quantised
- * types keep the largest number (Q8_0, Q4_0) or, in Q4_K, look for the scale and minimum of every 32 numbers that make the
- * sum of weighted squared errors least: from several guesses of the scale, each improved by a least-squares fit. */
+/* fp32 weights to the types that files are written in.  Half precision rounds to the nearest, ties to even.
+ * The quantised types keep the largest number (Q8_0, Q4_0) or, in Q4_K, look for the scale and minimum of every
+ * 32 numbers that make the sum of weighted squared errors least: from several guesses of the scale, each
+ * improved by a least-squares fit. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static uint32_t half_bits(float x)
   uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
   if (size > 0x7f800000) return sign | 0x7e00 | (size >> 13 & 0x1ff);
   if (size >= 0x477ff000) return sign | 0x7c00;                                /* 65520 and above */
-  if (size < 0x38800000) return sign | (bits_of(fabsf(x) + 0.5f) - 0x3f000000); /* the sum has 2^-24 as its last place */
+  /* the sum has 2^-24 as its last place */
+  if (size < 0x38800000) return sign | (bits_of(fabsf(x) + 0.5f) - 0x3f000000);
   return sign | (size - (112u << 23) + 0xfff + (size >> 13 & 1)) >> 13;
 }
 
@@ -122,7 +124,8 @@ static fit fit_to(const float *x, const float *weight, const int *q)
     step = wqq > 0 ? wqx / wqq : 0;
   }
   if (!(step >= 0)) step = 0;
-  double error = wxx + step * step * wqq + shift * shift * w - 2 * step * wqx - 2 * shift * wx + 2 * step * shift * wq;
+  double error =
+    wxx + step * step * wqq + shift * shift * w - 2 * step * wqx - 2 * shift * wx + 2 * step * shift * wq;
   return (fit){(float)step, (float)-shift, error};
 }
 
@@ -164,8 +167,8 @@ static void narrow_q4_k(const float *x, byte *to)
   memset(to + 4, 0, 140);
   byte *scales = to + 4, *numbers = to + 16;
   for (int part = 0; part < 8; part++) {
-    int q[32], s = nearest(fits[part].step * inverse(d), 0, 63), m = nearest(fits[part].minimum * inverse(least), 0, 63);
-    int i = part % 4;
+    int q[32], i = part % 4, s = nearest(fits[part].step * inverse(d), 0, 63);
+    int m = nearest(fits[part].minimum * inverse(least), 0, 63);
     scales[i] = (byte)(part < 4 ? s : scales[i] | s >> 4 << 6);
     scales[4 + i] = (byte)(part < 4 ? m : scales[4 + i] | m >> 4 << 6);
     if (part >= 4) scales[8 + i] = (byte)((s & 15) | (m & 15) << 4);
@@ -176,8 +179,8 @@ static void narrow_q4_k(const float *x, byte *to)
 
 bool weight_can_narrow(weight_type type)
 {
-  return type == WEIGHT_F32 || type == WEIGHT_F16 || type == WEIGHT_BF16 || type == WEIGHT_Q8_0 || type == WEIGHT_Q4_0 ||
-         type == WEIGHT_Q4_K;
+  return type == WEIGHT_F32 || type == WEIGHT_F16 || type == WEIGHT_BF16 || type == WEIGHT_Q8_0 ||
+         type == WEIGHT_Q4_0 || type == WEIGHT_Q4_K;
 }
 
 void weight_narrow(weight_type type, size_t n, const float *from, void *to)

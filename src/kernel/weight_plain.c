@@ -27,7 +27,8 @@ static float half_of(bytes p)
   return float_of_bits(sign | ((size << 13) + (size >= 0x7c00 ? 224u << 23 : 112u << 23)));
 }
 
-/* 16 bytes with the low halves of numbers 0 .. 15 and the high ones of 16 .. 31.  high: bit i is number i's fifth. */
+/* 16 bytes with the low halves of numbers 0 .. 15 and the high ones of 16 .. 31.  high: bit i is number i's
+ * fifth. */
 static void widen_nibbles(bytes q, uint32_t high, float scale, float shift, float *to)
 {
   for (int i = 0; i < 16; i++) {
@@ -51,8 +52,8 @@ static void widen_32(weight_type type, bytes b, float *to)
   for (int i = 0; type == WEIGHT_Q8_0 && i < 32; i++) to[i] = (float)(b[2 + i] - (b[2 + i] & 128) * 2) * d;
 }
 
-/* Q4_K and Q5_K: 8 parts of 32 with a scale and a minimum of 6 bits each.  Parts 0 .. 3 have them in bytes 0 .. 3 and 4 .. 7;
- * those of parts 4 .. 7 are 4 bits in bytes 8 .. 11 and the upper 2 of the former. */
+/* Q4_K and Q5_K: 8 parts of 32 with a scale and a minimum of 6 bits each.  Parts 0 .. 3 have them in bytes 0 ..
+ * 3 and 4 .. 7; those of parts 4 .. 7 are 4 bits in bytes 8 .. 11 and the upper 2 of the former. */
 static void widen_45_k(bytes b, bytes fifth, bytes q, float *to)
 {
   float d = half_of(b), least = half_of(b + 2);
@@ -122,5 +123,23 @@ void turn_reference(weight_type type, const void *const *rows, size_t from, size
       size_t at = from + i;
       if (i == 0 || at % elements == 0) widen_block(type, (bytes)rows[c] + at / elements * size, block);
       packed[i * REFERENCE_PANEL + c] = scales ? block[at % elements] * scales[c] : block[at % elements];
+    }
+}
+
+/* Sums in double, rounded once. */
+void multiply_reference(weight_type type, const void *const *rows, const void *const *next, size_t n, size_t count,
+                        const float *x, size_t x_stride, float *c, size_t c_stride)
+{
+  size_t elements = weight_block_elements(type), size = weight_block_bytes(type);
+  float block[256];
+  (void)next;
+  for (size_t w = 0; w < REFERENCE_PANEL; w++)
+    for (size_t r = 0; r < count; r++) {
+      double sum = c[r * c_stride + w];
+      for (size_t i = 0; i < n; i++) {
+        if (i % elements == 0) widen_block(type, (bytes)rows[w] + i / elements * size, block);
+        sum += (double)x[r * x_stride + i] * block[i % elements];
+      }
+      c[r * c_stride + w] = (float)sum;
     }
 }

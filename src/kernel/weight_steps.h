@@ -9,8 +9,8 @@ INLINE vf vf_from_bits(vu bits)
   return vf_from_int((vi)bits);
 }
 
-/* Q4_K, Q5_K: scale and shift of part s of 8, 6 bits each in 12 bytes, of the last four parts spread over two places; head is
- * the block's first 16 bytes. */
+/* Q4_K, Q5_K: scale and shift of part s of 8, 6 bits each in 12 bytes, of the last four parts spread over two
+ * places; head is the block's first 16 bytes. */
 INLINE void step_of_part(const vu head[4], int s, vf *scale, vf *shift)
 {
   vf d, least;
@@ -25,7 +25,8 @@ INLINE void step_of_part(const vu head[4], int s, vf *scale, vf *shift)
   *shift = -(least * vf_from_bits(m));
 }
 
-/* Q6_K: the scale of the block at `at`, and the scales of numbers 64 chunk .. 64 chunk + 63, one byte for every 16. */
+/* Q6_K: the scale of the block at `at`, and the scales of numbers 64 chunk .. 64 chunk + 63, one byte for every
+ * 16. */
 INLINE vu steps_of_chunk(const unsigned char *const *rows, size_t at, int chunk, vf *d)
 {
   vu last[4], scales[4];

@@ -1,7 +1,8 @@
 /* kernel/weight_type.h - the number types that weights are stored in.
  *
- * A row of a weight is a whole number of blocks of one size.  The quantised types are ggml's (GGUF files), little-endian:
- * a block holds small integers q and the scales d, minima m of its 32 numbers, or of the 16 or 32 of each part of 256. */
+ * A row of a weight is a whole number of blocks of one size.  The quantised types are ggml's (GGUF files),
+ * little-endian: a block holds small integers q and the scales d, minima m of its 32 numbers, or of the 16 or
+ * 32 of each part of 256. */
 #ifndef KERNEL_WEIGHT_TYPE_H
 #define KERNEL_WEIGHT_TYPE_H
 

@@ -21,8 +21,7 @@ enum { SLAB_DEPTH = 768, SLAB_COLUMNS = 256, TURNED_DEPTH = 384, TURNED_COLUMNS 
 enum { SLAB_ROWS = 2048, LEAST_ROWS = 48, LEAST_COLUMNS = 128, ITEMS_A_THREAD = 3 };
 enum { TILE_UNIT = 24, DEPTH_UNIT = 16 }; /* whole register tiles; whole cache lines */
 
-/* So few rows meet a stored weight in pieces of FEW_PANELS x FEW_DEPTH, which about fill the first-level cache. */
-enum { FEW_ROWS = 4, FEW_PANELS = 2, FEW_DEPTH = 2 * WEIGHT_CHUNK };
+enum { FEW_ROWS = 4 }; /* so few rows meet a stored weight without panels */
 
 /* What a number costs in multiply-adds of a full register tile: to fetch a weight (decoding one text, 6 blocks of
  * 512 channels, takes 0.17 ns a weight, many rows 0.018 ns a multiply-add), and to move a number to another place.
@@ -204,7 +203,8 @@ static void slab_product(alibi_context *context, const op_workspace *work, const
   });
 }
 
-/* Of parts: how many blocks of columns, and which part the block `index` is of, its first column there and in all. */
+/* Of parts: how many blocks of columns, and which part the block `index` is of, its first column there and in
+ * all. */
 static size_t part_blocks(const matrix *w, size_t columns)
 {
   size_t blocks = 0;
@@ -229,9 +229,10 @@ static part_place place_of_block(const matrix *w, size_t columns, size_t index)
   return at;
 }
 
-/* Rows r0 .. last-1 against the columns of an opened block, which begin at c0, in slabs `wide` and `depth` at most. */
-static void part_product(const product_shape *p, const parts_block *b, size_t r0, size_t last, size_t c0, size_t wide,
-                         size_t depth, float *slab)
+/* Rows r0 .. last-1 against the columns of an opened block, which begin at c0, in slabs `wide` and `depth` at
+ * most. */
+static void part_product(const product_shape *p, const parts_block *b, size_t r0, size_t last, size_t c0,
+                         size_t wide, size_t depth, float *slab)
 {
   const kernel_table *k = b->k;
   size_t strip = larger(STRIP / depth / TILE_UNIT, 1) * TILE_UNIT;
@@ -251,43 +252,67 @@ static void part_product(const product_shape *p, const parts_block *b, size_t r0
   }
 }
 
-/* The same with rounded rows of x, as many at a time as there is room for. */
-static void rounded_product(const product_shape *p, const parts_block *b, size_t r0, size_t last, size_t c0, float *room,
-                            size_t room_floats)
+/* `height` rows of x against an opened block, at once to the sums, which begin at `c`: rows of x as they are,
+ * or rounded. */
+static void meet_rows(const parts_block *b, size_t inner, size_t height, const float *x, size_t x_stride,
+                      const rounded_run *rounded, float *c, size_t c_stride)
 {
   enum { ROWS = 4 };
   const kernel_table *k = b->k;
-  size_t tile = k->tile_columns, runs = p->inner / ROUNDED_RUN, whole = b->width / tile * tile;
-  size_t most = p->inner ? room_floats / rounded_floats(p->inner) : last - r0;
-  rounded_run *x = (rounded_run *)(void *)room;
-  for (size_t r = r0, height; r < last; r += height) {
-    height = smaller(last - r, most);
-    start_rows(k, p, r, c0, height, b->width);
-    for (size_t i = 0; i < height; i++) {
-      rounded_row(p->inner, p->a + (r + i) * p->row_stride, x + i * runs);
-      if (!goes_on(p)) memset(p->c + (r + i) * p->c_stride + c0, 0, b->width * sizeof *p->c);
-    }
-    for (size_t c = 0; c < whole; c += tile)
-      k->multiply_rounded(b->part->type, b->row + c, p->inner, height, x, runs, p->c + r * p->c_stride + c0 + c,
-                          p->c_stride);
-    for (size_t i = 0, rows; whole < b->width && i < height; i += rows) { /* the last panel is narrow */
-      float copy[ROWS * PARTS_TILE] = {0}, *at = p->c + (r + i) * p->c_stride + c0 + whole;
-      size_t bytes = (b->width - whole) * sizeof *at;
-      rows = smaller(height - i, ROWS);
-      for (size_t j = 0; j < rows; j++) memcpy(copy + j * tile, at + j * p->c_stride, bytes);
-      k->multiply_rounded(b->part->type, b->row + whole, p->inner, rows, x + i * runs, runs, copy, tile);
-      for (size_t j = 0; j < rows; j++) memcpy(at + j * p->c_stride, copy + j * tile, bytes);
+  size_t tile = k->tile_columns, runs = inner / ROUNDED_RUN;
+  for (size_t from = 0; from < b->width; from += tile) {
+    const void *const *rows = b->row + from;
+    size_t there = smaller(b->width - from, tile), bytes = there * sizeof *c;
+    for (size_t i = 0, some; i < height; i += some) {
+      float copy[ROWS * PARTS_TILE] = {0}, *at = c + i * c_stride + from, *out = there < tile ? copy : at;
+      size_t stride = there < tile ? tile : c_stride;
+      some = there < tile ? smaller(height - i, ROWS) : height; /* the last panel is narrow */
+      for (size_t j = 0; j < some && there < tile; j++) memcpy(copy + j * tile, at + j * c_stride, bytes);
+      if (rounded) k->multiply_rounded(b->part->type, rows, inner, some, rounded + i * runs, runs, out, stride);
+      else k->multiply(b->part->type, rows, rows + tile, inner, some, x + i * x_stride, x_stride, out, stride);
+      for (size_t j = 0; j < some && there < tile; j++) memcpy(at + j * c_stride, copy + j * tile, bytes);
     }
   }
 }
 
+static void start_sums(const kernel_table *k, const product_shape *p, size_t r0, size_t c0, size_t height,
+                       size_t width)
+{
+  start_rows(k, p, r0, c0, height, width);
+  for (size_t r = r0; r < r0 + height && !goes_on(p); r++)
+    memset(p->c + r * p->c_stride + c0, 0, width * sizeof *p->c);
+}
+
+/* The same with rounded rows of x, as many at a time as there is room for. */
+static void rounded_product(const product_shape *p, const parts_block *b, size_t r0, size_t last, size_t c0,
+                            float *room, size_t room_floats)
+{
+  size_t runs = p->inner / ROUNDED_RUN, most = p->inner ? room_floats / rounded_floats(p->inner) : last - r0;
+  rounded_run *x = (rounded_run *)(void *)room;
+  for (size_t r = r0, height; r < last; r += height) {
+    height = smaller(last - r, most);
+    start_sums(b->k, p, r, c0, height, b->width);
+    for (size_t i = 0; i < height; i++) rounded_row(p->inner, p->a + (r + i) * p->row_stride, x + i * runs);
+    meet_rows(b, p->inner, height, NULL, 0, x, p->c + r * p->c_stride + c0, p->c_stride);
+  }
+}
+
+/* And with few rows of x as they are. */
+static void few_product(const product_shape *p, const parts_block *b, size_t r0, size_t last, size_t c0)
+{
+  start_sums(b->k, p, r0, c0, last - r0, b->width);
+  meet_rows(b, p->inner, last - r0, p->a + r0 * p->row_stride, p->row_stride, NULL, p->c + r0 * p->c_stride + c0,
+            p->c_stride);
+}
+
 /* As slab_product, of a weight in parts.  A block of columns lies in one part. */
-static void parts_product(alibi_context *context, const op_workspace *work, const product_shape *p, const matrix *w)
+static void parts_product(alibi_context *context, const op_workspace *work, const product_shape *p,
+                          const matrix *w)
 {
   const kernel_table *k = context->kernel;
   slab_cut cut = cut_product(context, p, false);
-  bool few = p->rows <= FEW_ROWS && k->lanes > 1; /* the reference rounds once a slab: all rows have the same ones */
-  size_t wide = few ? FEW_PANELS * k->tile_columns : cut.columns, depth = few ? FEW_DEPTH : cut.depth;
+  /* the reference rounds once a slab: all rows have the same ones */
+  bool few = p->rows <= FEW_ROWS && k->lanes > 1;
   size_t room = larger(cut.floats, rounded_floats(p->inner));
   double operations = (double)(p->rows + MOVE) * (double)p->columns * (double)p->inner;
   OP_FOR_ITEMS(context, dynamic, cut.row_items * part_blocks(w, cut.columns), operations, {
@@ -297,7 +322,8 @@ static void parts_product(alibi_context *context, const op_workspace *work, cons
     parts_block block;
     parts_open(&block, k, at.part, at.first, smaller(at.part->rows - at.first, cut.columns));
     if (w->rounded && parts_rounds(at.part)) rounded_product(p, &block, r0, last, at.column, slab, room);
-    else part_product(p, &block, r0, last, at.column, wide, smaller(depth, cut.depth), slab);
+    else if (few && !at.part->turned && !at.part->row_scales) few_product(p, &block, r0, last, at.column);
+    else part_product(p, &block, r0, last, at.column, cut.columns, cut.depth, slab);
   });
 }
 

@@ -8,7 +8,8 @@ static const unsigned char *row_of(const matrix_part *p, size_t row)
 {
   const unsigned char *data = p->data;
   if (p->turned) return data + row * weight_block_bytes(p->type);
-  return p->group ? data + row / p->group * p->group_bytes + row % p->group * p->row_bytes : data + row * p->row_bytes;
+  if (!p->group) return data + row * p->row_bytes;
+  return data + row / p->group * p->group_bytes + row % p->group * p->row_bytes;
 }
 
 static void scale_row(const kernel_table *k, const matrix_part *p, size_t row, size_t n, float *to)
@@ -37,10 +38,11 @@ void parts_open(parts_block *b, const kernel_table *k, const matrix_part *part, 
   b->part = part;
   b->first = first;
   b->width = width;
-  for (size_t c = 0; c < padded; c++) { /* the last row stands in for those that are not there */
-    size_t row = first + (c < width ? c : width - 1);
+  for (size_t c = 0; c < padded + tile; c++) { /* the last row stands in for those that are not there */
+    size_t place = c < width ? c : c < padded ? width - 1 : c - (padded - width), row = first + place;
+    if (row >= part->rows) row = part->rows - 1;
     b->row[c] = row_of(part, row);
-    b->scale[c] = part->row_scales ? part->row_scales[row] : 1;
+    if (c < padded) b->scale[c] = part->row_scales ? part->row_scales[row] : 1;
   }
 }
 

@@ -1,4 +1,5 @@
-/* Stored weights: every type widened and turned by every table against plain C, bit by bit; narrowed and widened again. */
+/* Stored weights: every type widened and turned by every table against plain C, bit by bit; narrowed and
+ * widened again. */
 #include "kernel_test.h"
 
 #include "kernel/weight_plain.h"
@@ -116,10 +117,49 @@ static void rows_are_turned(void **unused)
         size_t block = weight_block_elements(type), step = 64, length = 512;
         for (size_t from = 0; from < length; from += step)
           for (size_t n = step; from + n <= length; n += step) check_turn(t, type, length, from, n, from % 128);
-        for (size_t n = block; block < 256 && n < 140 * block && n < 700; n += block) { /* short rows, and odd tails */
+        /* short rows, and odd tails */
+        for (size_t n = block; block < 256 && n < 140 * block && n < 700; n += block) {
           check_turn(t, type, n, 0, n, n % 2);
           check_turn(t, type, 3 * block + n, 3 * block, n, n % 2 == 0);
         }
+      }
+    }
+}
+
+/* A product at once is, to the bit, that of the panels; on the reference near the one in double. */
+static void check_product(const kernel_table *t, weight_type type, size_t n, size_t count)
+{
+  const void *rows[2 * 64];
+  size_t tile = t->tile_columns, size = bytes_of(type, n), x_stride = n + 1, stride = tile + 3;
+  for (size_t r = 0; r < 2 * tile; r++) {
+    unsigned char *row = r < tile ? random_bytes(size) : (unsigned char *)(uintptr_t)rows[r - tile];
+    for (size_t b = 0; r < tile && b < size; b++) row[b] &= 0xbf; /* scales that are no NaN */
+    rows[r] = row;
+  }
+  float *x = random_floats(span(count, n, x_stride)), *found = random_floats(span(count, tile, stride));
+  float *expected = copied_floats(span(count, tile, stride), found), *panel = guarded_floats(n * tile);
+  t->multiply(type, rows, rows + tile, n, count, x, x_stride, found, stride);
+  t->turn(type, rows, 0, n, NULL, panel);
+  t->matmul(count, tile, n, x, x_stride, 1, panel, expected, stride, true);
+  if (t->lanes > 1) expect_weights("product", t->name, type, span(count, tile, stride), found, expected);
+  for (size_t i = 0; t->lanes == 1 && i < span(count, tile, stride); i++)
+    if (!(fabs((double)found[i] - expected[i]) <= 1e-5 * (1 + fabs((double)expected[i]))))
+      fail_msg("product of %s: number %zu: expected %g, found %g", weight_type_name(type), i, (double)expected[i],
+               (double)found[i]);
+  guarded_free();
+}
+
+static void few_rows_are_multiplied(void **unused)
+{
+  (void)unused;
+  FOR_EACH_EDGE
+    for (size_t index = 0; index < kernel_table_count(); index++) {
+      const kernel_table *t = kernel_table_at(index);
+      for (int i = 0; t && i < WEIGHT_TYPES; i++) {
+        size_t block = weight_block_elements((weight_type)i);
+        for (size_t blocks = 1; blocks < (block == 1 ? 80 : block == 32 ? 40 : 7); blocks++)
+          check_product(t, (weight_type)i, blocks * block, 1 + blocks % 9);
+        for (size_t count = 1; count < 10; count++) check_product(t, (weight_type)i, 5 * block, count);
       }
     }
 }
@@ -146,7 +186,8 @@ static void numbers_are_rounded(void **unused)
       }
       for (int i = 0; i < ROUNDED_RUN; i++) {
         double off = fabs(x[b * ROUNDED_RUN + i] - (double)r->scale * r->q[i]);
-        if (!(off <= (b == 7 ? 1e-40 : 0.501 * (double)r->scale))) fail_msg("number %d of run %d is off by %g", i, b, off);
+        if (!(off <= (b == 7 ? 1e-40 : 0.501 * (double)r->scale))) fail_msg("number %d of run %d is off by %g", i,
+                                                                            b, off);
         sum[i / 16] += r->q[i];
       }
       assert_int_equal(r->sum[0], sum[0]);
@@ -206,7 +247,8 @@ static void check_rounded_values(weight_type type, size_t n)
     magnitude += fabs(term);
     largest = fmax(largest, fabs((double)w[i]) * rounded[i / ROUNDED_RUN].scale * 127);
   }
-  expect_near("rounded product", weight_type_name(type), 0, c[3], sum, reduction(n, magnitude + (double)n * largest));
+  expect_near("rounded product", weight_type_name(type), 0, c[3], sum, reduction(n, magnitude +
+                                                                                 (double)n * largest));
   guarded_free();
 }
 
@@ -292,7 +334,7 @@ int main(void)
       cmocka_unit_test(rows_are_widened),          cmocka_unit_test(every_half_is_right),
       cmocka_unit_test(rows_are_turned),           cmocka_unit_test(narrowed_numbers_are_near),
       cmocka_unit_test(unusual_numbers_are_narrowed), cmocka_unit_test(numbers_are_rounded),
-      cmocka_unit_test(rounded_rows_are_multiplied),
+      cmocka_unit_test(rounded_rows_are_multiplied), cmocka_unit_test(few_rows_are_multiplied),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

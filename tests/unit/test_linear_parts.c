@@ -1,5 +1,5 @@
-/* Linear operations and embeddings of weights that lie in parts: the bits are those of the same weight in fp32, for every type,
- * layout, number of rows and of threads. */
+/* Linear operations and embeddings of weights that lie in parts: the bits are those of the same weight in fp32,
+ * for every type, layout, number of rows and of threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,8 +104,8 @@ static void expect_same(const char *what, const char *isa, size_t n, const float
 {
   for (size_t i = 0; i < n; i++)
     if (memcmp(found + i, expected + i, sizeof *found) != 0)
-      fail_msg("%s, %s: number %zu of %zu: expected the bits of %a, found %a", isa, what, i, n, (double)expected[i],
-               (double)found[i]);
+      fail_msg("%s, %s: number %zu of %zu: expected the bits of %a, found %a", isa, what, i, n,
+               (double)expected[i], (double)found[i]);
 }
 
 static void multiply(alibi_context *context, size_t rows, const subject *s, const matrix *w, const float *x,
@@ -121,9 +121,10 @@ static void multiply(alibi_context *context, size_t rows, const subject *s, cons
 
 static void check_products(const char *isa, const subject *s)
 {
-  static const size_t rows[] = {1, 2, 4, 5, 17, ROWS_MAX};
+  static const size_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, ROWS_MAX};
   size_t stride = s->rows + 3;
-  float *x = numbers(ROWS_MAX * (s->columns + 1), 1), *bias = numbers(s->rows, 2), *add = numbers(ROWS_MAX * stride, 3);
+  float *x = numbers(ROWS_MAX * (s->columns + 1), 1), *bias = numbers(s->rows, 2);
+  float *add = numbers(ROWS_MAX * stride, 3);
   float *expected = malloc(2 * ROWS_MAX * stride * sizeof *expected), *found = expected + ROWS_MAX * stride;
   assert_non_null(expected);
   matrix parts = matrix_of_parts(s->parts, s->count, s->rows, s->columns);
@@ -180,14 +181,18 @@ static void check(subject *s)
   drop(s);
 }
 
+/* Panels that are full, narrow, and one row; one block and several. */
 static void every_type_is_multiplied(void **unused)
 {
   (void)unused;
-  for (int type = 0; type < WEIGHT_TYPES; type++) {
-    subject s = {.columns = weight_block_elements((weight_type)type) == 256 ? 512 : 160};
-    add_part(&s, (weight_type)type, 75, 0, false, type % 2);
-    check(&s);
-  }
+  static const size_t rows[] = {1, 31, 33, 75, 277}, blocks[] = {1, 5, 3, 2, 1};
+  for (int type = 0; type < WEIGHT_TYPES; type++)
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+      size_t block = weight_block_elements((weight_type)type);
+      subject s = {.columns = blocks[i] * (block == 1 ? 37 : block)};
+      add_part(&s, (weight_type)type, rows[i], 0, false, i == 2);
+      check(&s);
+    }
 }
 
 /* Query, key and value in three types, as files of mixed quantisation have them. */
@@ -243,8 +248,8 @@ static void rows_are_short_and_long(void **unused)
   check(&deep);
 }
 
-/* Rounded rows of x: the bits depend on nothing but the row and the weight, not even on the instruction set; and they are
- * near those of x as it is. */
+/* Rounded rows of x: the bits depend on nothing but the row and the weight, not even on the instruction set;
+ * and they are near those of x as it is. */
 static void rows_of_x_are_rounded(void **unused)
 {
   (void)unused;
