@@ -112,7 +112,7 @@ static status list_tensors(conversion *c, alibi_error *error)
     c->tensors[i].bytes = t->bytes / weight_block_bytes(from) * weight_block_elements(from) /
                           weight_block_elements(to) * weight_block_bytes(to);
   }
-  if (result == ALIBI_OK) c->writing = tensor_writing_of(c->context, &c->options, c->tensors, count);
+  if (result == ALIBI_OK) c->writing = tensor_writing_of(c->context, c->path, &c->options, c->tensors, count);
   return result;
 }
 
@@ -299,7 +299,7 @@ static status to_gguf(conversion *c, alibi_error *error)
           c->path);
   TRY(open_tokenizer(c, model, &tokenizer, error));
   TRY(prefer_pieces(c, &tokenizer, error));
-  c->writing = tensor_writing_of(c->context, &c->options, NULL, 0);
+  c->writing = tensor_writing_of(c->context, c->path, &c->options, NULL, 0);
   TRY(family_write_gguf(model, family_named(alibi_model_family(model)), tokenizer, c->type, c->out, &c->writing,
                         error));
 done:
@@ -320,7 +320,7 @@ static status to_alibi(conversion *c, alibi_error *error)
   TRY(path_of(c->out, "tokenizer.json", &path, error));
   TRY(open_model(c, &model, error));
   TRY(open_tokenizer(c, model, &tokenizer, error));
-  c->writing = tensor_writing_of(c->context, &c->options, NULL, 0);
+  c->writing = tensor_writing_of(c->context, c->path, &c->options, NULL, 0);
   TRY(make_directory(c, error));
   if (tokenizer) TRY(alibi_tokenizer_save(tokenizer, path, error));
   TRY(model_save_by(model, c->out, &c->writing, error));
@@ -350,6 +350,7 @@ alibi_status alibi_model_convert(alibi_context *context, const char *path, const
   case ALIBI_FORMAT_GGUF: TRY(gguf ? gguf_to_gguf(&c, error) : to_gguf(&c, error)); break;
   default: RAISE(error, ALIBI_INVALID, "format: expected one of alibi_format, found %d", c.options.format);
   }
+  writing_end(&c.writing);
 done:
   if (result != ALIBI_OK && c.made) directory_remove(out, NULL);
   memory_free(c.tensors);

@@ -12,8 +12,10 @@
 #include <sys/resource.h>
 
 #include "alibi/convert.h"
+#include "base/context.h"
 #include "base/directory.h"
 #include "base/system.h"
+#include "file/tensor_file.h"
 #include "kernel/weight_plain.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
@@ -221,19 +223,90 @@ static void numbers_beyond_a_type_are_refused(void **unused)
     float number;
     const char *type;
     int format;
-  } cases[] = {{65600, "F16", ALIBI_FORMAT_SAFETENSORS}, {-65600, "F16", ALIBI_FORMAT_GGUF},
-               {NAN, "BF16", ALIBI_FORMAT_SAFETENSORS},  {INFINITY, "BF16", ALIBI_FORMAT_GGUF},
-               {9e6F, "Q8_0", ALIBI_FORMAT_GGUF},        {-6e5F, "Q4_0", ALIBI_FORMAT_GGUF}};
+    status status;
+  } cases[] = {{65600, "F16", ALIBI_FORMAT_SAFETENSORS, ALIBI_INVALID},
+               {-65600, "F16", ALIBI_FORMAT_GGUF, ALIBI_INVALID},
+               {9e6F, "Q8_0", ALIBI_FORMAT_GGUF, ALIBI_INVALID},
+               {-6e5F, "Q4_0", ALIBI_FORMAT_GGUF, ALIBI_INVALID},
+               /* the file's fault, not that of who chose the type */
+               {NAN, "BF16", ALIBI_FORMAT_SAFETENSORS, ALIBI_BAD_INPUT},
+               {NAN, "Q8_0", ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT},
+               {INFINITY, "BF16", ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     begin_case("gpt_neox");
     file_tensor *t = family_tensors_find(&tensors, "gpt_neox.layers.1.mlp.dense_4h_to_h.weight");
     ((float *)(void *)(uintptr_t)t->data)[77] = cases[i].number;
     family_tensors_write(&tensors, folder());
     options.type = cases[i].type;
-    leaves_nothing(folder(), cases[i].format, ALIBI_INVALID, "which is what");
+    leaves_nothing(folder(), cases[i].format, cases[i].status,
+                   cases[i].status == ALIBI_INVALID ? "which is what" : "expected numbers, to be written as");
+    scratch_says(error.message, folder());
     options.type = NULL;
     converted(folder(), place("out"), cases[i].format);
   }
+}
+
+static char warned[512];
+
+static void on_log(void *user, alibi_log_level level, const char *sentence)
+{
+  (void)user;
+  if (level == ALIBI_LOG_WARNING) snprintf(warned, sizeof warned, "%s", sentence);
+}
+
+/* Copied to the bit, but not in silence. */
+static void numbers_that_are_none_are_told_of(void **unused)
+{
+  (void)unused;
+  static const int formats[] = {ALIBI_FORMAT_ALIBI, ALIBI_FORMAT_SAFETENSORS, ALIBI_FORMAT_GGUF};
+  for (size_t i = 0; i < 3; i++)
+    for (size_t bad = 0; bad < 2; bad++) {
+      begin_case("gpt_neox");
+      file_tensor *t = family_tensors_find(&tensors, "gpt_neox.layers.1.mlp.dense_4h_to_h.weight");
+      if (bad) ((float *)(void *)(uintptr_t)t->data)[77] = NAN;
+      if (bad) ((float *)(void *)(uintptr_t)t->data)[78] = -INFINITY;
+      family_tensors_write(&tensors, folder());
+      context->log = on_log;
+      warned[0] = '\0';
+      converted(folder(), place("out"), formats[i]);
+      context->log = NULL;
+      if (bad) scratch_says(warned, "model: 2 of its numbers are NaN or infinite");
+      else assert_string_equal(warned, "");
+    }
+}
+
+/* What is quantised has numbers of no meaning where a scale has none. */
+static void scales_that_are_none_are_told_of(void **unused)
+{
+  (void)unused;
+  static const char source[] = FAMILY_CASES "/gguf-llama-q8_0/model.gguf";
+  mapped_file file;
+  tensor_file *whole = NULL;
+  begin_case("llama");
+  assert_int_equal(tensor_file_open(source, &whole, &error), ALIBI_OK);
+  const file_tensor *t = NULL;
+  for (size_t i = 0; i < tensor_file_count(whole) && !t; i++)
+    if (tensor_file_at(whole, i)->type == TENSOR_Q8_0) t = tensor_file_at(whole, i);
+  assert_int_equal(mapped_file_open(source, &file, &error), ALIBI_OK);
+  assert_non_null(t);
+  size_t at = file.size;
+  for (size_t i = 0; i + t->bytes <= file.size && at == file.size; i++)
+    if (memcmp((const char *)file.data + i, t->data, t->bytes) == 0) at = i;
+  assert_true(at < file.size);
+  unsigned char *copy = malloc(file.size);
+  assert_non_null(copy);
+  memcpy(copy, file.data, file.size);
+  copy[at] = 0, copy[at + 1] = 0x7C; /* infinity */
+  scratch_write(place("damaged.gguf"), copy, file.size);
+  free(copy);
+  mapped_file_close(&file);
+  tensor_file_close(whole);
+  context->log = on_log;
+  warned[0] = '\0';
+  converted(place("damaged.gguf"), place("out"), ALIBI_FORMAT_GGUF);
+  context->log = NULL;
+  scratch_says(warned, "of its numbers are NaN or infinite");
+  unlink(place("damaged.gguf"));
 }
 
 /* The largest numbers of each type stay finite, so what is not refused can be read. */
@@ -510,6 +583,8 @@ int main(void)
       cmocka_unit_test(what_is_there_is_not_touched),
       cmocka_unit_test(what_is_no_model_is_refused),
       cmocka_unit_test(numbers_beyond_a_type_are_refused),
+      cmocka_unit_test(numbers_that_are_none_are_told_of),
+      cmocka_unit_test(scales_that_are_none_are_told_of),
       cmocka_unit_test(largest_numbers_stay_finite),
       cmocka_unit_test(tokenizers_travel),
       cmocka_unit_test(a_tokenizer_is_found_where_its_model_is),
