@@ -24,9 +24,10 @@ INLINE void multiply_rows(const int count, weight_type type, byte_rows rows, byt
                           size_t x_stride, float *c, size_t c_stride)
 {
   sink s;
-  s.x = x, s.x_stride = x_stride;
-  UNROLLED for (int r = 0; r < count; r++)
+  UNROLLED for (int r = 0; r < count; r++) {
+    s.x[r] = x + (size_t)r * x_stride;
     EACH_VECTOR s.sum[r][v] = vf_load(c + (size_t)r * c_stride + v * LANES);
+  }
   multiply_all(count, type, rows, next, n, &s);
   UNROLLED for (int r = 0; r < count; r++)
     EACH_VECTOR vf_store(c + (size_t)r * c_stride + v * LANES, s.sum[r][v]);

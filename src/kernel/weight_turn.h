@@ -12,6 +12,7 @@
 #define KERNEL_WEIGHT_TURN_H
 
 #include "kernel/matmul.h"
+#include "kernel/weight_lines.h"
 #include "kernel/weight_steps.h"
 #include "kernel/weight_type.h"
 
@@ -25,8 +26,7 @@ typedef const unsigned char *const *byte_rows;
  * x[r][i] times it is added to sum[r], r below count, which is a constant wherever it stands. */
 typedef struct sink {
   float *to;
-  const float *x;
-  size_t x_stride;
+  const float *x[SINK_ROWS];
   vf sum[SINK_ROWS][TILE_VECTORS];
 } sink;
 
@@ -36,13 +36,13 @@ INLINE void put(const int count, sink *s, size_t i, const int v, vf number)
 {
   if (count == 0) vf_store(s->to + i * TILE_COLUMNS + v * LANES, number);
   UNROLLED for (int r = 0; r < count; r++)
-    s->sum[r][v] = vf_fma(vf_splat(s->x[(size_t)r * s->x_stride + i]), number, s->sum[r][v]);
+    s->sum[r][v] = vf_fma(vf_splat(s->x[r][i]), number, s->sum[r][v]);
 }
 
 INLINE void advance(const int count, sink *s, size_t n)
 {
   if (count == 0) s->to += n * TILE_COLUMNS;
-  else s->x += n;
+  UNROLLED for (int r = 0; r < count; r++) s->x[r] += n;
 }
 
 /* What is read later, asked for in time: `bytes` from place `at` of every row on.  Into the second-level cache,
@@ -64,20 +64,31 @@ INLINE void ask(const ahead_rows *a, size_t at, size_t bytes)
 /* A vector's worth of bytes of each row, turned whole, of which the first n numbers are wanted. */
 INLINE void turn_tray(const int count, weight_type type, byte_rows rows, size_t at, size_t n, sink *s)
 {
-  vf word[TILE_VECTORS][LANES];
-  EACH_VECTOR {
-    UNROLLED for (int r = 0; r < LANES; r++)
-      word[v][r] = vf_load((const float *)(const void *)(rows[v * LANES + r] + at));
-    transpose(word[v]);
+#ifdef HAS_HALF_LINES
+  if (type == WEIGHT_F16) {
+    v16 half[TILE_VECTORS][2 * LANES] __attribute__((aligned(64)));
+    EACH_VECTOR load_half_lines(rows + v * LANES, at, half[v]);
+    UNROLLED for (size_t i = 0; i < LANES; i++) {
+      if (i >= n) return;
+      EACH_VECTOR put(count, s, i, v, vf_load_halves(&half[v][halves_place(i)]));
+    }
+    UNROLLED for (size_t i = LANES; i < 2 * LANES; i++) {
+      if (i >= n) return;
+      EACH_VECTOR put(count, s, i, v, vf_load_halves(&half[v][halves_place(i)]));
+    }
+    return;
   }
+#endif
+  vu word[TILE_VECTORS][LANES];
+  EACH_VECTOR load_lines(rows + v * LANES, at, word[v]);
   UNROLLED for (int j = 0; j < LANES; j++) {
     size_t i = (size_t)j * (type == WEIGHT_F32 ? 1 : 2);
     vf low[TILE_VECTORS], high[TILE_VECTORS];
     if (i >= n) return;
     EACH_VECTOR {
-      low[v] = word[v][j], high[v] = (vf)((vu)word[v][j] & 0xffff0000u);
-      if (type == WEIGHT_F16) vf_from_halves((vu)word[v][j], &low[v], &high[v]);
-      if (type == WEIGHT_BF16) low[v] = (vf)((vu)word[v][j] << 16);
+      low[v] = (vf)word[v][j], high[v] = (vf)(word[v][j] & 0xffff0000u);
+      if (type == WEIGHT_F16) vf_from_halves(word[v][j], &low[v], &high[v]);
+      if (type == WEIGHT_BF16) low[v] = (vf)(word[v][j] << 16);
     }
     EACH_VECTOR put(count, s, i, v, low[v]);
     if (type == WEIGHT_F32 || i + 1 >= n) continue;
