@@ -15,8 +15,8 @@ struct alibi_context {
   double worth_a_team; /* multiply-adds from which on work is shared among the threads; tests of threads set 0 */
   const struct kernel_table *kernel;
   struct comm *comm; /* the ranks that train together, borrowed; NULL: alone */
-  struct comm *sequence_comm; /* the group of them that cuts each sequence among its ranks, borrowed; NULL: nobody does */
-  void (*between)(void *user); /* called after each operation by the thread that computes, so that messages move; NULL: nothing */
+  struct comm *sequence_comm; /* the group of them that cuts each sequence among its ranks, borrowed; NULL: none */
+  void (*between)(void *user); /* after each operation, by the thread that computes: messages move; or NULL */
   void *between_user;
   double tolerance; /* of attention in models: what may be skipped of a row */
   atomic_int cancelled;

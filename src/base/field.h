@@ -59,9 +59,9 @@ status field_set_number(const field *f, void *object, const char *option, double
 /* How a command line calls a field: "--train-length"; with the prefix "rope-": "--rope-base". */
 void field_option(const char *prefix, const char *name, char *option, size_t size);
 
-/* Makes a sentence about fields one for somebody who typed options: "model configuration: heads: expected ..." becomes
- * "--heads: expected ...", and a name with an underscore, or after the word "option", its option wherever it stands
- * outside quotes.  The table: only fields that are options there. */
+/* Makes a sentence about fields one for somebody who typed options: "model configuration: heads: expected ..."
+ * becomes "--heads: expected ...", and a name with an underscore, or after the word "option", its option wherever
+ * it stands outside quotes.  The table: only fields that are options there. */
 void field_say_option(field_table table, const char *prefix, alibi_error *error);
 
 #endif

@@ -29,12 +29,13 @@ size_t size_round_up(size_t value, size_t multiple)
   return padded == SIZE_MAX ? SIZE_MAX : padded / multiple * multiple;
 }
 
-static status allocate(void **pointer, size_t count, size_t size, bool zeroed, const char *what, alibi_error *error)
+static status allocate(void **pointer, size_t count, size_t size, bool zeroed, const char *what,
+                       alibi_error *error)
 {
   size_t bytes = size_round_up(size_mul(count, size), MEMORY_ALIGNMENT);
   if (bytes >= LARGE_PAGES_FROM) bytes = size_round_up(bytes, SYSTEM_LARGE_PAGE);
   if (bytes == 0) bytes = MEMORY_ALIGNMENT;
-  /* A large block is zeroed, and so made real, at once; asking first turns the end of the memory into a sentence. */
+  /* A large block is zeroed, and so made real, at once; asking first makes the end of the memory a sentence. */
   bool asks_too_much = bytes > PTRDIFF_MAX || (bytes >= LARGE_BLOCK && bytes > system_available_memory());
   bool large = bytes >= LARGE_PAGES_FROM; /* they spare misses of the address cache: attention gains 4 to 7 % */
   *pointer = asks_too_much ? NULL : aligned_alloc(large ? SYSTEM_LARGE_PAGE : MEMORY_ALIGNMENT, bytes);

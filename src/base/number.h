@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 
-/* snprintf and strtod with a point, as in the locale "C"; end may be NULL.  By these alone, numbers with a fraction
- * go to files and sentences and come from there. */
+/* snprintf and strtod with a point, as in the locale "C"; end may be NULL.  By these alone, numbers with a
+ * fraction go to files and sentences and come from there. */
 int number_print(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int number_print_list(char *text, size_t size, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));

@@ -1,4 +1,4 @@
-/* The thread's own locale: setlocale would change that of the whole program, under the feet of its other threads. */
+/* The thread's own locale: setlocale would change that of the whole program, under its other threads' feet. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* newlocale, uselocale */
 #endif

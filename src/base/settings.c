@@ -1,5 +1,5 @@
-/* Reading and writing a struct whose size its caller knows better than we do.  A size is believed only where it can be true:
- * whole words, and not absurdly many, for an uninitialised struct has any. */
+/* Reading and writing a struct whose size its caller knows better than we do.  A size is believed only where it
+ * can be true: whole words, and not absurdly many, for an uninitialised struct has any. */
 #include "base/settings.h"
 
 #include <stdbool.h>

@@ -17,7 +17,7 @@ status settings_take(const void *given, void *own, size_t own_size, const char *
 /* The size of a given struct that is not NULL, where it is one that a struct of this name can have. */
 status settings_size(const void *given, size_t own_size, const char *name, size_t *size, alibi_error *error);
 
-/* For a struct that is written to its caller, after settings_size: as much of own as it has room for; its size stays. */
+/* For a struct written to its caller, after settings_size: as much of own as it has room for; its size stays. */
 void settings_give(const void *own, size_t own_size, void *given);
 
 #endif

@@ -535,7 +535,8 @@ size_t system_available_memory(void)
   double limit = read_number("/sys/fs/cgroup/memory.max", NULL);
   if (limit > 0) {
     /* Pages of files that nobody maps are given back when needed. */
-    double used = read_number("/sys/fs/cgroup/memory.current", NULL) - read_number("/sys/fs/cgroup/memory.stat", "inactive_file");
+    double used = read_number("/sys/fs/cgroup/memory.current", NULL) -
+                  read_number("/sys/fs/cgroup/memory.stat", "inactive_file");
     if (available < 0 || limit - used < available) available = limit - used;
   }
   return available < 0 ? SIZE_MAX : (size_t)available;

@@ -20,11 +20,11 @@ void system_yield(void);     /* lets another thread run */
 /* Asks for large pages behind memory that is aligned to SYSTEM_LARGE_PAGE; no harm where there are none. */
 enum { SYSTEM_LARGE_PAGE = 2 << 20 };
 void system_prefer_large_pages(void *memory, size_t bytes);
-/* Says that these bytes will not be needed soon: whole pages of a mapped file may leave memory, and come back when they are
- * read.  Never changes what is there. */
+/* Says that these bytes will not be needed soon: whole pages of a mapped file may leave memory, and come back when
+ * they are read.  Never changes what is there. */
 void system_forget(const void *data, size_t bytes);
-/* Bytes that can still be had without driving the machine, or this process's control group, out of memory; SIZE_MAX
- * where the system does not say. */
+/* Bytes that can still be had without driving the machine, or this process's control group, out of memory;
+ * SIZE_MAX where the system does not say. */
 size_t system_available_memory(void);
 
 /* A whole file, read-only.  data is never NULL for an open file; size 0 is legal.  A pipe is read to its end.
@@ -116,8 +116,8 @@ FILE *descriptor_stream(int descriptor);
 /* Name of the processor, such as "AMD EPYC"; "" when unknown. */
 void system_processor_name(char *name, size_t size);
 
-/* Starts this program anew with `name` set to `value` in its environment, where it is not set yet; returns only when that is not
- * needed or not possible. */
+/* Starts this program anew with `name` set to `value` in its environment, where it is not set yet; returns only
+ * when that is not needed or not possible. */
 void system_restart_with(const char *name, const char *value, char *const argv[]);
 
 /* Path of the running program (for re-running oneself); "" when unknown. */
