@@ -38,7 +38,8 @@ attend_plan attend_layout(const alibi_context *context, const attention_size *s,
   p.visitors = arena_take(memory, size_mul(head_blocks, 2), sizeof *p.visitors);
   p.turns = arena_take(memory, size_mul(s->kv_heads, p.blocks), sizeof *p.turns);
   if (s->slope_grad) p.slope_parts = arena_take(memory, head_blocks, sizeof *p.slope_parts);
-  if (s->slope_grad || s->query_offset_grad) p.row_sums = arena_floats(memory, size_mul(size_mul(s->queries, s->heads), 2));
+  if (s->slope_grad || s->query_offset_grad)
+    p.row_sums = arena_floats(memory, size_mul(size_mul(s->queries, s->heads), 2));
   p.part_start = arena_take(memory, size_add(s->segments, 1), sizeof *p.part_start);
   p.parts = size_mul(s->segments, s->table_length);
   if (!s->positions && p.parts > size_add(s->queries, s->keys)) p.parts = size_add(s->queries, s->keys);

@@ -70,7 +70,7 @@ typedef struct op_attention {
   double *slope_grad;                /* [H] */
   float *table_grad, *factor_grad;   /* [H, table_length] */
   float *offset_grad;                /* [S, H] */
-  float *query_offset_grad;          /* [T, H] set: sums of a row's dS, 0 but for rounding; only with offset_grad */
+  float *query_offset_grad;          /* [T, H] set: sums of a row's dS, 0 but for rounding; needs offset_grad */
 } op_attention;
 
 /* Upper limits of what one block of memory must serve. */

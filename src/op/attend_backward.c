@@ -1,11 +1,11 @@
-/* Attention backward.  An item is one span of key blocks of one key-value head of one segment, which owns dk and dv of
- * these keys; the heads that share them come one after the other, each tile by tile.  Or it is a short segment with all
- * its spans and heads, in the same order.
+/* Attention backward.  An item is one span of key blocks of one key-value head of one segment, which owns dk and
+ * dv of these keys; the heads that share them come one after the other, each tile by tile.  Or it is a short
+ * segment with all its spans and heads, in the same order.
  *
- * What several spans add to - dq of a tile, a table - needs an order.  Items are handed out from a segment's last span
- * to its first, and a span is done with a tile only after the span behind it is: `turns` counts the tiles that an item is
- * done with.  The span behind was handed out before, so nobody waits for what has not begun; and neighbours that start
- * together hardly wait, since they meet the same tile some steps apart. */
+ * What several spans add to - dq of a tile, a table - needs an order.  Items are handed out from a segment's last
+ * span to its first, and a span is done with a tile only after the span behind it is: `turns` counts the tiles
+ * that an item is done with.  The span behind was handed out before, so nobody waits for what has not begun; and
+ * neighbours that start together hardly wait, since they meet the same tile some steps apart. */
 #include "op/attend.h"
 
 #include <math.h>
@@ -106,8 +106,8 @@ static void wait_for(const atomic_size_t *turn, size_t target)
     if (spins >= SPINS) system_yield();
 }
 
-/* How many tiles the span behind must be done with before this one is with `tile`: dq needs that tile; a table also those
- * after it that reach the same distances from there; with positions any tile may. */
+/* How many tiles the span behind must be done with before this one is with `tile`: dq needs that tile; a table
+ * also those after it that reach the same distances from there; with positions any tile may. */
 static size_t turn_needed(const op_attention *a, size_t span_blocks, size_t tile, size_t tiles)
 {
   size_t beyond = a->table_grad || a->factor_grad ? 2 * span_blocks : 0;
@@ -115,8 +115,8 @@ static size_t turn_needed(const op_attention *a, size_t span_blocks, size_t tile
   return tiles - tile > beyond + 1 ? tile + beyond + 1 : tiles;
 }
 
-static void backward_span(alibi_context *context, const op_attention *a, const attend_plan *p, const key_span *span,
-                          float *scratch)
+static void backward_span(alibi_context *context, const op_attention *a, const attend_plan *p,
+                          const key_span *span, float *scratch)
 {
   const kernel_table *k = context->kernel;
   const attention_segment *s = &a->segments[span->segment];
@@ -205,7 +205,7 @@ static void add_parts(alibi_context *context, const op_attention *a, const atten
     for (size_t s = 0; s < a->segment_count; s++) {
       distance_range range = attend_distances(a, &a->segments[s]);
       size_t part = item * p->parts + p->part_start[s], count = (size_t)(range.to - range.from);
-      size_t first = item * length + (size_t)(a->lowest + (int64_t)length - range.to); /* of the largest distance */
+      size_t first = item * length + (size_t)(a->lowest + (int64_t)length - range.to); /* the largest distance's */
       if (count == 0) continue;
       if (a->table_grad) context->kernel->add(count, p->table_parts + part, a->table_grad + first);
       if (a->factor_grad) context->kernel->add(count, p->factor_parts + part, a->factor_grad + first);

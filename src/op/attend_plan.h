@@ -42,8 +42,8 @@ attention_head attend_head(const op_attention *a, size_t segment, size_t h);
 /* Heads in the order of their expected cost: the gentlest slope [heads] walks farthest; NULL: all alike. */
 void attend_order_heads(const float *slopes, size_t heads, size_t *order);
 
-/* Segments are short, and none is so much of the work that a thread would wait for it: then an item is a whole one with
- * all its heads, so that its rows are read once, as they lie. */
+/* Segments are short, and none is so much of the work that a thread would wait for it: then an item is a whole one
+ * with all its heads, so that its rows are read once, as they lie. */
 bool attend_whole_segments(const alibi_context *context, const op_attention *a);
 
 /* Asks for rows of all heads: those of one lie strides apart, where no processor looks ahead by itself. */

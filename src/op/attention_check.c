@@ -1,5 +1,5 @@
-/* The checks of the public operator: one sentence for each thing that can be wrong, and no kernel is reached before all of
- * them passed. */
+/* The checks of the public operator: one sentence for each thing that can be wrong, and no kernel is reached
+ * before all of them passed. */
 #include "op/attention_check.h"
 
 #include <assert.h>
@@ -44,21 +44,25 @@ static status check_shape(alibi_attention *a, alibi_error *error)
     return fail(error, ALIBI_INVALID, "heads: expected 1 to %d, found %d", ALIBI_MAX_HEADS, a->heads);
   if (a->kv_heads == 0) a->kv_heads = a->heads;
   if (a->kv_heads < 0 || a->heads % a->kv_heads != 0)
-    return fail(error, ALIBI_INVALID, "kv_heads: expected a divisor of the %d heads, found %d", a->heads, a->kv_heads);
+    return fail(error, ALIBI_INVALID, "kv_heads: expected a divisor of the %d heads, found %d", a->heads,
+                a->kv_heads);
   if (a->head_size < 1 || a->head_size > MAX_HEAD_SIZE)
     return fail(error, ALIBI_INVALID, "head_size: expected 1 to %d, found %d", MAX_HEAD_SIZE, a->head_size);
   int64_t most = a->queries > a->keys ? a->queries : a->keys, floats;
   if (most > MOST_ROWS || __builtin_mul_overflow(most, a->heads * 2, &floats) ||
       __builtin_mul_overflow(floats, a->head_size * (int64_t)sizeof(float), &floats))
-    return fail(error, ALIBI_INVALID, "queries, keys: expected sizes whose product fits into memory, found %lld and %lld",
+    return fail(error, ALIBI_INVALID,
+                "queries, keys: expected sizes whose product fits into memory, found %lld and %lld",
                 (long long)a->queries, (long long)a->keys);
   return ALIBI_OK;
 }
 
-static status check_starts(const char *name, const int64_t *starts, int64_t sequences, int64_t total, alibi_error *error)
+static status check_starts(const char *name, const int64_t *starts, int64_t sequences, int64_t total,
+                           alibi_error *error)
 {
   if (!starts)
-    return fail(error, ALIBI_INVALID, "%s: expected the starts of %lld sequences, found NULL", name, (long long)sequences);
+    return fail(error, ALIBI_INVALID, "%s: expected the starts of %lld sequences, found NULL", name,
+                (long long)sequences);
   if (starts[0] != 0)
     return fail(error, ALIBI_INVALID, "%s: expected 0 first, found %lld", name, (long long)starts[0]);
   for (int64_t n = 0; n < sequences; n++)
@@ -66,8 +70,8 @@ static status check_starts(const char *name, const int64_t *starts, int64_t sequ
       return fail(error, ALIBI_INVALID, "%s[%lld]: expected at least %lld (the one before), found %lld", name,
                   (long long)n + 1, (long long)starts[n], (long long)starts[n + 1]);
   if (starts[sequences] != total)
-    return fail(error, ALIBI_INVALID, "%s[%lld]: expected the total of %lld, found %lld", name, (long long)sequences,
-                (long long)total, (long long)starts[sequences]);
+    return fail(error, ALIBI_INVALID, "%s[%lld]: expected the total of %lld, found %lld", name,
+                (long long)sequences, (long long)total, (long long)starts[sequences]);
   return ALIBI_OK;
 }
 
@@ -92,12 +96,13 @@ done:
 
 /* ---- positions ---- */
 
-static status check_increasing(const char *name, const int64_t *positions, int64_t from, int64_t count, alibi_error *error)
+static status check_increasing(const char *name, const int64_t *positions, int64_t from, int64_t count,
+                               alibi_error *error)
 {
   for (int64_t i = from; i < from + count; i++) {
     if (positions[i] <= -FAR || positions[i] >= FAR)
-      return fail(error, ALIBI_INVALID, "%s[%lld]: expected a position within 2^53, found %lld", name, (long long)i,
-                  (long long)positions[i]);
+      return fail(error, ALIBI_INVALID, "%s[%lld]: expected a position within 2^53, found %lld", name,
+                  (long long)i, (long long)positions[i]);
     if (i > from && positions[i] <= positions[i - 1])
       return fail(error, ALIBI_INVALID, "%s[%lld]: expected more than %lld (positions increase), found %lld", name,
                   (long long)i, (long long)positions[i - 1], (long long)positions[i]);
@@ -109,7 +114,8 @@ static status check_positions(const alibi_attention *a, alibi_error *error)
 {
   status result;
   if (a->query_offset != ALIBI_BOTTOM_RIGHT && (a->query_offset <= -FAR || a->query_offset >= FAR))
-    return fail(error, ALIBI_INVALID, "query_offset: expected a position within 2^53 or ALIBI_BOTTOM_RIGHT, found %lld",
+    return fail(error, ALIBI_INVALID,
+                "query_offset: expected a position within 2^53 or ALIBI_BOTTOM_RIGHT, found %lld",
                 (long long)a->query_offset);
   if (!a->query_positions != !a->key_positions)
     return fail(error, ALIBI_INVALID, "%s: expected positions of queries and of keys, or neither, found NULL",
@@ -138,7 +144,8 @@ static status check_numbers(alibi_attention *a, alibi_error *error)
   if (!isfinite((float)a->scale))
     return fail(error, ALIBI_INVALID, "scale: expected a finite number, found %g", a->scale);
   if (!(a->soft_cap >= 0) || !isfinite((float)a->soft_cap))
-    return fail(error, ALIBI_INVALID, "soft_cap: expected 0 (none) or a finite number above, found %g", a->soft_cap);
+    return fail(error, ALIBI_INVALID, "soft_cap: expected 0 (none) or a finite number above, found %g",
+                a->soft_cap);
   if (!(a->tolerance >= 0 && a->tolerance < 1))
     return fail(error, ALIBI_INVALID, "tolerance: expected 0 or more and below 1, found %g", a->tolerance);
   return ALIBI_OK;
@@ -148,7 +155,8 @@ static status check_finite(const char *name, const float *x, int64_t count, alib
 {
   for (int64_t i = 0; i < count; i++)
     if (!isfinite(x[i]))
-      return fail(error, ALIBI_INVALID, "%s[%lld]: expected a finite number, found %g", name, (long long)i, (double)x[i]);
+      return fail(error, ALIBI_INVALID, "%s[%lld]: expected a finite number, found %g", name, (long long)i,
+                  (double)x[i]);
   return ALIBI_OK;
 }
 
@@ -157,8 +165,8 @@ static status check_offsets(const char *name, const double *x, int64_t count, al
 {
   for (int64_t i = 0; x && i < count; i++)
     if (!(fabs(x[i]) <= 1e38))
-      return fail(error, ALIBI_INVALID, "%s[%lld]: expected a finite number within 1e38 of 0, found %g", name, (long long)i,
-                  x[i]);
+      return fail(error, ALIBI_INVALID, "%s[%lld]: expected a finite number within 1e38 of 0, found %g", name,
+                  (long long)i, x[i]);
   return ALIBI_OK;
 }
 
@@ -167,7 +175,8 @@ static status check_given_slopes(const double *slopes, int heads, alibi_error *e
 {
   for (int h = 0; h < heads; h++)
     if (!isfinite((float)slopes[h]))
-      return fail(error, ALIBI_INVALID, "slopes[%d]: expected a number that is finite in fp32, found %g", h, slopes[h]);
+      return fail(error, ALIBI_INVALID, "slopes[%d]: expected a number that is finite in fp32, found %g", h,
+                  slopes[h]);
   return ALIBI_OK;
 }
 
@@ -186,7 +195,8 @@ static status check_slopes(alibi_attention *a, alibi_error *error)
   if (!(b->max_bias > 0 && b->max_bias <= 100))
     return fail(error, ALIBI_INVALID, "max_bias: expected above 0 and at most 100, found %g", b->max_bias);
   if (b->slope_rule != ALIBI_SLOPES_INTERLEAVED && b->slope_rule != ALIBI_SLOPES_GEOMETRIC)
-    return fail(error, ALIBI_INVALID, "slope_rule: expected one of alibi_slope_rule, found %d", (int)b->slope_rule);
+    return fail(error, ALIBI_INVALID, "slope_rule: expected one of alibi_slope_rule, found %d",
+                (int)b->slope_rule);
   return ALIBI_OK;
 }
 
@@ -200,11 +210,12 @@ static status check_distances(const alibi_attention *a, attention_rows_of s, int
   for (size_t r = 0; r < h.queries; r++) {
     attention_range seen = keys_seen(&h, r);
     if (seen.from >= seen.to) continue;
-    int64_t p = query_position(&h, r), near = p - key_position(&h, seen.to - 1), far = p - key_position(&h, seen.from);
+    int64_t p = query_position(&h, r);
+    int64_t near = p - key_position(&h, seen.to - 1), far = p - key_position(&h, seen.from);
     if (near < a->bias.lowest || far >= a->bias.lowest + a->bias.distances)
       return fail(error, ALIBI_INVALID,
-                  "distances: expected a table of all that queries see, found %lld to %lld in it and %lld to %lld seen "
-                  "by query %lld",
+                  "distances: expected a table of all that queries see, found %lld to %lld in it and "
+                  "%lld to %lld seen by query %lld",
                   (long long)a->bias.lowest, (long long)(a->bias.lowest + a->bias.distances - 1), (long long)near,
                   (long long)far, (long long)(s.query + (int64_t)r));
   }
@@ -217,7 +228,8 @@ static status check_table(const alibi_attention *a, const int64_t *key_counts, a
   int64_t entries;
   status result;
   if (!b->added) return fail(error, ALIBI_INVALID, "added: expected a table of distances, found NULL");
-  if (b->distances < 1 || b->distances >= FAR || __builtin_mul_overflow(b->distances, (int64_t)a->heads * 8, &entries))
+  if (b->distances < 1 || b->distances >= FAR ||
+      __builtin_mul_overflow(b->distances, (int64_t)a->heads * 8, &entries))
     return fail(error, ALIBI_INVALID, "distances: expected 1 or more, found %lld", (long long)b->distances);
   if (b->lowest <= -FAR || b->lowest >= FAR)
     return fail(error, ALIBI_INVALID, "lowest: expected a distance within 2^53, found %lld", (long long)b->lowest);
@@ -298,22 +310,25 @@ static status check_tensor(const tensor *t, const alibi_heads *x, alibi_error *e
     return fail(error, ALIBI_INVALID, "%s: expected strides of 0 or more, found %lld and %lld", t->name,
                 (long long)x->row_stride, (long long)x->head_stride);
   if (x->row_stride > INT64_MAX / 8 || x->head_stride > INT64_MAX / 8 ||
-      __builtin_mul_overflow(t->rows, t->row_bytes, &rows) || __builtin_mul_overflow(t->heads, t->head_bytes, &heads) ||
+      __builtin_mul_overflow(t->rows, t->row_bytes, &rows) ||
+      __builtin_mul_overflow(t->heads, t->head_bytes, &heads) ||
       __builtin_add_overflow(rows, heads, &rows) || rows > PTRDIFF_MAX)
     return fail(error, ALIBI_INVALID, "%s: expected strides within memory, found %lld and %lld", t->name,
                 (long long)x->row_stride, (long long)x->head_stride);
   if (!t->written || t->rows == 0) return ALIBI_OK;
-  bool rows_apart = t->rows == 1 || t->row_bytes >= row_width(t), heads_apart = t->heads == 1 || t->head_bytes >= t->width;
+  bool rows_apart = t->rows == 1 || t->row_bytes >= row_width(t);
+  bool heads_apart = t->heads == 1 || t->head_bytes >= t->width;
   bool by_heads = (t->rows == 1 || t->row_bytes >= t->width) &&
                   (t->heads == 1 || t->head_bytes >= (t->rows - 1) * t->row_bytes + t->width);
   if (!(rows_apart && heads_apart) && !by_heads)
-    return fail(error, ALIBI_INVALID, "%s: expected strides that keep its rows apart, found %lld (row) and %lld (head)",
-                t->name, (long long)x->row_stride, (long long)x->head_stride);
+    return fail(error, ALIBI_INVALID,
+                "%s: expected strides that keep its rows apart, found %lld (row) and %lld (head)", t->name,
+                (long long)x->row_stride, (long long)x->head_stride);
   return ALIBI_OK;
 }
 
-/* Tensors woven into each other, such as q, k and v of one matrix, do not overlap: equal rows, in which each has its own
- * part. */
+/* Tensors woven into each other, such as q, k and v of one matrix, do not overlap: equal rows, in which each has
+ * its own part. */
 static bool overlap(const tensor *a, const tensor *b)
 {
   uint64_t sizes[2] = {extent(a), extent(b)};
@@ -352,16 +367,16 @@ static tensor *add_tensor(tensor_list *list, tensor t)
   return &list->tensors[list->count++];
 }
 
-static status add_heads(tensor_list *list, const char *name, alibi_heads *x, int64_t rows, int heads, int head_size,
-                        bool written, alibi_error *error)
+static status add_heads(tensor_list *list, const char *name, alibi_heads *x, int64_t rows, int heads,
+                        int head_size, bool written, alibi_error *error)
 {
   fill_strides(x, heads, head_size);
   tensor t = tensor_of(name, x->data, rows, heads, x->row_stride, x->head_stride, head_size, written);
   return check_tensor(add_tensor(list, t), x, error);
 }
 
-static status add_out(tensor_list *list, const char *name, alibi_heads_out *x, int64_t rows, int heads, int head_size,
-                      bool written, alibi_error *error)
+static status add_out(tensor_list *list, const char *name, alibi_heads_out *x, int64_t rows, int heads,
+                      int head_size, bool written, alibi_error *error)
 {
   alibi_heads same = {x->data, x->row_stride, x->head_stride};
   status result = add_heads(list, name, &same, rows, heads, head_size, written, error);
@@ -377,7 +392,8 @@ status attention_check_rows(const char *name, alibi_heads *x, int64_t rows, int 
 }
 
 /* Rows without gaps; width in units of 4 bytes. */
-static void add_plain(tensor_list *list, const char *name, const void *data, int64_t rows, int64_t width, bool written)
+static void add_plain(tensor_list *list, const char *name, const void *data, int64_t rows, int64_t width,
+                      bool written)
 {
   if (data) add_tensor(list, tensor_of(name, data, rows, 1, width, width, width, written));
 }
@@ -386,7 +402,8 @@ static void add_plain(tensor_list *list, const char *name, const void *data, int
 static void add_operands(tensor_list *list, const alibi_attention *a)
 {
   const alibi_bias *b = &a->bias;
-  bool slopes = b->kind == ALIBI_BIAS_SLOPE, table = b->kind == ALIBI_BIAS_DISTANCE, offsets = b->kind == ALIBI_BIAS_KEY;
+  bool slopes = b->kind == ALIBI_BIAS_SLOPE, table = b->kind == ALIBI_BIAS_DISTANCE;
+  bool offsets = b->kind == ALIBI_BIAS_KEY;
   add_plain(list, "slopes", slopes ? b->slopes : NULL, 1, 2 * (int64_t)a->heads, false);
   add_plain(list, "added", table ? b->added : NULL, a->heads, b->distances, false);
   add_plain(list, "factor", table ? b->factor : NULL, a->heads, b->distances, false);
@@ -459,8 +476,8 @@ static status check_visited(const alibi_attention *a, alibi_error *error)
       const int32_t *range = a->visited + 2 * i;
       if (range[0] < 0 || range[1] < range[0] || range[1] > blocks)
         return fail(error, ALIBI_INVALID,
-                    "visited: expected what forward wrote, a range within 0 to %lld, found %d to %d for head %lld of query "
-                    "%lld",
+                    "visited: expected what forward wrote, a range within 0 to %lld, found %d to %d for head %lld "
+                    "of query %lld",
                     (long long)blocks, range[0], range[1], (long long)(i % a->heads), (long long)(i / a->heads));
     }
   }
@@ -479,8 +496,9 @@ static status check_gradients(const alibi_attention *a, const alibi_attention_gr
                 {"offsets", g->offsets, a->bias.kind == ALIBI_BIAS_KEY}};
   for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
     if (wanted[i].pointer && !wanted[i].fits)
-      return fail(error, ALIBI_INVALID, "gradient of %s: expected NULL, since this bias has no %s, found a pointer",
-                  wanted[i].name, wanted[i].name);
+      return fail(error, ALIBI_INVALID,
+                  "gradient of %s: expected NULL, since this bias has no %s, found a pointer", wanted[i].name,
+                  wanted[i].name);
   return ALIBI_OK;
 }
 
@@ -489,8 +507,8 @@ static status check_reserved(const alibi_bias *b, alibi_error *error)
 {
   for (size_t i = 0; i < sizeof b->reserved / sizeof b->reserved[0]; i++)
     if (b->reserved[i])
-      return fail(error, ALIBI_INVALID, "bias.reserved[%zu]: expected NULL, since this version has no use for it, found a "
-                  "pointer", i);
+      return fail(error, ALIBI_INVALID,
+                  "bias.reserved[%zu]: expected NULL, since this version has no use for it, found a pointer", i);
   return ALIBI_OK;
 }
 

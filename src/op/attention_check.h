@@ -9,8 +9,8 @@
 
 typedef enum attention_task { TASK_FORWARD, TASK_BACKWARD, TASK_DECODE } attention_task;
 
-/* First what the size of the scratch depends on: fills in kv_heads, sequences and scale where they are left out, clears
- * what the task does not use, and checks them. */
+/* First what the size of the scratch depends on: fills in kv_heads, sequences and scale where they are left out,
+ * clears what the task does not use, and checks them. */
 status attention_check_shape(alibi_attention *a, attention_task task, alibi_error *error);
 
 /* Memory that a call works in. */

@@ -1,6 +1,6 @@
-/* The public operator: a checked struct becomes the op_attention that models use as well.  What the caller leaves out is
- * made here in the scratch: slopes, the segments of packed sequences, tables turned round so that a block of keys reads
- * them forwards. */
+/* The public operator: a checked struct becomes the op_attention that models use as well.  What the caller leaves
+ * out is made here in the scratch: slopes, the segments of packed sequences, tables turned round so that a block
+ * of keys reads them forwards. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,8 @@ static bool has_table(const attention_call *c)
 static void layout(const alibi_context *context, attention_call *c, arena *memory)
 {
   const alibi_attention *a = &c->a;
-  size_t heads = (size_t)a->heads, length = has_table(c) ? (size_t)a->bias.distances : 0, table = size_mul(heads, length);
+  size_t heads = (size_t)a->heads, length = has_table(c) ? (size_t)a->bias.distances : 0;
+  size_t table = size_mul(heads, length);
   size_t tails = size_mul(heads, op_tail_entries(length));
   bool backward = c->task == TASK_BACKWARD, proves = !backward && a->tolerance > 0 && has_table(c);
   size_t keys = c->task == TASK_DECODE ? 0 : (size_t)a->keys;
@@ -74,10 +75,11 @@ static void layout(const alibi_context *context, attention_call *c, arena *memor
   }
   if (backward && c->g.added) c->table_grad = arena_floats(memory, table);
   if (backward && c->g.factor) c->factor_grad = arena_floats(memory, table);
-  attention_size size = {.segments = (size_t)a->sequences, .queries = (size_t)a->queries, .keys = keys, .heads = heads,
-                         .kv_heads = (size_t)a->kv_heads, .head_size = (size_t)a->head_size, .table_length = length,
-                         .skips = a->tolerance > 0, .key_offsets = a->bias.kind == ALIBI_BIAS_KEY, .both_sides = !a->causal, .positions = a->query_positions != NULL,
-                         .backward = backward,
+  attention_size size = {.segments = (size_t)a->sequences, .queries = (size_t)a->queries, .keys = keys,
+                         .heads = heads, .kv_heads = (size_t)a->kv_heads, .head_size = (size_t)a->head_size,
+                         .table_length = length, .skips = a->tolerance > 0,
+                         .key_offsets = a->bias.kind == ALIBI_BIAS_KEY, .both_sides = !a->causal,
+                         .positions = a->query_positions != NULL, .backward = backward,
                          .slope_grad = c->g.slopes != NULL, .table_grad = c->g.added != NULL,
                          .factor_grad = c->g.factor != NULL};
   c->memory = arena_take(memory, op_attention_bytes(context, &size), 1);
@@ -118,8 +120,9 @@ static void fill_segments(attention_call *c)
   for (int64_t n = 0; n < c->a.sequences; n++) {
     attention_rows_of s = attention_sequence(&c->a, c->key_counts, n);
     int64_t first = c->a.query_offset == ALIBI_BOTTOM_RIGHT ? s.keys - s.queries : c->a.query_offset;
-    c->segments[n] = (attention_segment){.row = (size_t)s.query, .rows = (size_t)s.queries, .first = (ptrdiff_t)first,
-                                         .key_row = (size_t)s.key, .keys = (size_t)s.keys,
+    c->segments[n] = (attention_segment){.row = (size_t)s.query, .rows = (size_t)s.queries,
+                                         .first = (ptrdiff_t)first, .key_row = (size_t)s.key,
+                                         .keys = (size_t)s.keys,
                                          .cache = c->caches ? c->caches[n]->blocks : NULL};
   }
 }
@@ -134,7 +137,8 @@ static op_heads_out rows_out(alibi_heads_out x)
   return (op_heads_out){x.data, (size_t)x.row_stride, (size_t)x.head_stride};
 }
 
-static const bias_kind kinds[] = {BIAS_NONE, BIAS_SLOPE, BIAS_DISTANCE, BIAS_KEY, BIAS_ROWS}; /* as alibi_bias_kind */
+/* As alibi_bias_kind. */
+static const bias_kind kinds[] = {BIAS_NONE, BIAS_SLOPE, BIAS_DISTANCE, BIAS_KEY, BIAS_ROWS};
 
 static status fill(alibi_context *context, attention_call *c, alibi_error *error)
 {
@@ -153,9 +157,9 @@ static status fill(alibi_context *context, attention_call *c, alibi_error *error
                          .both_sides = !a->causal, .window = (size_t)a->window, .bias = kinds[a->bias.kind],
                          .slopes = c->slopes, .table = c->table, .factors = c->factors,
                          .lowest = has_table(c) ? (ptrdiff_t)a->bias.lowest : 0, .table_length = length,
-                         .offsets = a->bias.offsets, .query_offsets = a->bias.query_offsets, .rows = &c->rows, .tolerance = a->tolerance, .out = rows_out(a->out),
-                         .lse = a->lse, .visited = a->visited, .tally = a->report ? &c->tally : NULL,
-                         .stops_when_cancelled = true};
+                         .offsets = a->bias.offsets, .query_offsets = a->bias.query_offsets, .rows = &c->rows,
+                         .tolerance = a->tolerance, .out = rows_out(a->out), .lse = a->lse, .visited = a->visited,
+                         .tally = a->report ? &c->tally : NULL, .stops_when_cancelled = true};
   if (c->tails_before) {
     op_table_tails(context, &c->op, c->tails_before, c->tails_after, c->largest_factors);
     c->op.tails_before = c->tails_before;
@@ -228,7 +232,8 @@ static status count_keys(attention_call *c, alibi_error *error)
       RAISE(error, ALIBI_INVALID, "caches[%lld]: expected %d key-value heads of size %d, found %d of size %d",
             (long long)n, kv_heads, c->a.head_size, cache->kv_heads, cache->head_size);
     if (cache->blocks->kernel != c->caches[0]->blocks->kernel)
-      RAISE(error, ALIBI_INVALID, "caches[%lld]: expected caches made for one instruction set, found two", (long long)n);
+      RAISE(error, ALIBI_INVALID, "caches[%lld]: expected caches made for one instruction set, found two",
+            (long long)n);
     c->key_counts[n] = (int64_t)cache->length;
   }
 done:
@@ -252,7 +257,8 @@ static status measure(const alibi_context *context, attention_call *c, size_t *b
   layout(context, c, &counted);
   *bytes = size_add(counted.used, MEMORY_ALIGNMENT);
   if (*bytes > PTRDIFF_MAX)
-    return fail(error, ALIBI_INVALID, "queries, keys: expected sizes whose product fits into memory, found %lld and %lld",
+    return fail(error, ALIBI_INVALID,
+                "queries, keys: expected sizes whose product fits into memory, found %lld and %lld",
                 (long long)c->a.queries, (long long)c->a.keys);
   return ALIBI_OK;
 }
@@ -285,8 +291,9 @@ done:
   return result;
 }
 
-static status run(alibi_context *context, const alibi_attention *attention, const alibi_attention_gradients *gradients,
-                  attention_task task, alibi_cache *const *caches, void *scratch, size_t bytes, alibi_error *error)
+static status run(alibi_context *context, const alibi_attention *attention,
+                  const alibi_attention_gradients *gradients, attention_task task, alibi_cache *const *caches,
+                  void *scratch, size_t bytes, alibi_error *error)
 {
   status result;
   attention_call c = {.task = task, .caches = caches};
@@ -314,8 +321,8 @@ done:
 }
 
 static status scratch_of(alibi_context *context, const alibi_attention *attention,
-                         const alibi_attention_gradients *gradients, attention_task task, alibi_cache *const *caches,
-                         size_t *bytes, alibi_error *error)
+                         const alibi_attention_gradients *gradients, attention_task task,
+                         alibi_cache *const *caches, size_t *bytes, alibi_error *error)
 {
   status result;
   attention_call c = {.task = task, .caches = caches};
@@ -328,8 +335,8 @@ done:
   return result;
 }
 
-alibi_status alibi_attention_forward_scratch(alibi_context *context, const alibi_attention *attention, size_t *bytes,
-                                             alibi_error *error)
+alibi_status alibi_attention_forward_scratch(alibi_context *context, const alibi_attention *attention,
+                                             size_t *bytes, alibi_error *error)
 {
   return scratch_of(context, attention, NULL, TASK_FORWARD, NULL, bytes, error);
 }
@@ -348,8 +355,8 @@ alibi_status alibi_attention_backward_scratch(alibi_context *context, const alib
 }
 
 alibi_status alibi_attention_backward(alibi_context *context, const alibi_attention *attention,
-                                      const alibi_attention_gradients *gradients, void *scratch, size_t scratch_bytes,
-                                      alibi_error *error)
+                                      const alibi_attention_gradients *gradients, void *scratch,
+                                      size_t scratch_bytes, alibi_error *error)
 {
   return run(context, attention, gradients, TASK_BACKWARD, NULL, scratch, scratch_bytes, error);
 }
@@ -361,7 +368,8 @@ alibi_status alibi_attention_decode_scratch(alibi_context *context, const alibi_
 }
 
 alibi_status alibi_attention_decode(alibi_context *context, const alibi_attention *attention,
-                                    alibi_cache *const *caches, void *scratch, size_t scratch_bytes, alibi_error *error)
+                                    alibi_cache *const *caches, void *scratch, size_t scratch_bytes,
+                                    alibi_error *error)
 {
   return run(context, attention, NULL, TASK_DECODE, caches, scratch, scratch_bytes, error);
 }
@@ -375,8 +383,8 @@ static status cache_wrap(int kv_heads, int head_size, alibi_cache **cache, alibi
   return result;
 }
 
-alibi_status alibi_cache_new(alibi_context *context, int kv_heads, int head_size, int64_t capacity, alibi_cache **cache,
-                             alibi_error *error)
+alibi_status alibi_cache_new(alibi_context *context, int kv_heads, int head_size, int64_t capacity,
+                             alibi_cache **cache, alibi_error *error)
 {
   status result;
   if (!cache) return fail(error, ALIBI_INVALID, "alibi_cache_new: expected a pointer for the cache, found NULL");
@@ -388,7 +396,8 @@ alibi_status alibi_cache_new(alibi_context *context, int kv_heads, int head_size
     RAISE(error, ALIBI_INVALID, "head_size: expected 1 to 256, found %d", head_size);
   if (capacity < 1) RAISE(error, ALIBI_INVALID, "capacity: expected 1 or more, found %lld", (long long)capacity);
   TRY(cache_wrap(kv_heads, head_size, cache, error));
-  TRY(block_cache_new(context->kernel, (size_t)kv_heads, (size_t)head_size, 0, (size_t)capacity, &(*cache)->blocks, error));
+  TRY(block_cache_new(context->kernel, (size_t)kv_heads, (size_t)head_size, 0, (size_t)capacity,
+                      &(*cache)->blocks, error));
   return ALIBI_OK;
 done:
   alibi_cache_free(*cache);
@@ -414,8 +423,8 @@ alibi_status alibi_cache_share(alibi_cache *from, int64_t length, int64_t capaci
     RAISE(error, ALIBI_INVALID, "length: expected at most the %zu keys of the cache, found %lld", from->length,
           (long long)length);
   if (capacity < 1 || capacity < length)
-    RAISE(error, ALIBI_INVALID, "capacity: expected at least the %lld keys shared, and 1, found %lld", (long long)length,
-          (long long)capacity);
+    RAISE(error, ALIBI_INVALID, "capacity: expected at least the %lld keys shared, and 1, found %lld",
+          (long long)length, (long long)capacity);
   TRY(cache_wrap(from->kv_heads, from->head_size, cache, error));
   TRY(block_cache_share(from->blocks, (size_t)length, (size_t)capacity, &(*cache)->blocks, error));
   (*cache)->length = (size_t)length;

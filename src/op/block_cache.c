@@ -93,7 +93,7 @@ static status store_new(block_cache *c, size_t first, block_store *parent, alibi
   TRY(arena_allocate_untouched(&store->memory, "the keys and values of a session", error));
   float *next = (float *)(void *)store->memory.base;
   for (size_t l = 0; !c->pool && l < c->lists; l++)
-    for (size_t b = c->blocks; b-- > first; next += floats) { /* as rows walk them: memory likes to be read upwards */
+    for (size_t b = c->blocks; b-- > first; next += floats) { /* as rows walk: memory likes to be read upwards */
       c->key_blocks[l * c->blocks + b] = next;
       c->value_blocks[l * c->blocks + b] = next + key;
     }
@@ -139,8 +139,9 @@ done:
   return result;
 }
 
-status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t gates, size_t capacity,
-                            size_t kept, size_t share, double tolerance, block_cache **cache, alibi_error *error)
+status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t gates,
+                            size_t capacity, size_t kept, size_t share, double tolerance, block_cache **cache,
+                            alibi_error *error)
 {
   status result;
   TRY(cache_new(kernel, lists, head_size, gates, capacity, kept, cache, error));
@@ -271,8 +272,8 @@ double block_cache_offset(const block_cache *c, size_t list, size_t head, size_t
   return offsets_of(c, list, block)[head * ATTENTION_BLOCK + place];
 }
 
-/* How far the last key of a block lies behind a row at `position`; with offsets, what they rose by from there to the last
- * full block before the row. */
+/* How far the last key of a block lies behind a row at `position`; with offsets, what they rose by from there to
+ * the last full block before the row. */
 static double far_behind(const block_cache *c, size_t list, size_t head, size_t position, size_t block)
 {
   size_t own = position / ATTENTION_BLOCK;
@@ -286,8 +287,8 @@ static double far_behind(const block_cache *c, size_t list, size_t head, size_t 
  * where the weights do not let them, -INFINITY where the block may not go.
  * A row weighs its own key by exp(-U) at least, U the limit of the scores.  Centres of keys are no longer than
  * keys, keys no farther from them than twice that, so the bound of the keys at distance t and beyond is at most
- * 3 U - slope t - log(1 - exp(-slope)), and the row stops where that is below -U + log tolerance.  With offsets it is
- * 3 U + log(first) less what they rose by. */
+ * 3 U - slope t - log(1 - exp(-slope)), and the row stops where that is below -U + log tolerance.  With offsets it
+ * is 3 U + log(first) less what they rose by. */
 static double spare_nats(const block_cache *c, size_t list, size_t first)
 {
   size_t block = c->first_block[list], share = c->share;
@@ -297,7 +298,8 @@ static double spare_nats(const block_cache *c, size_t list, size_t first)
   for (size_t h = 0; h < share; h++) {
     double slope = c->gates ? 1 : (double)c->slopes[list * share + h], limit = c->score_limit[list];
     if (!(slope > 0)) return -INFINITY;
-    double distance = far_behind(c, list, h, first, block), all = c->gates ? log((double)first) : -log(-expm1(-slope));
+    double distance = far_behind(c, list, h, first, block);
+    double all = c->gates ? log((double)first) : -log(-expm1(-slope));
     double needed = (4 + LIMIT_SLACK) * limit + PROOF_SLACK + all - c->log_tolerance;
     double spare = slope * distance >= needed ? INFINITY : slope * (distance - c->reach[list * share + h]);
     if (spare < least) least = spare;
@@ -330,8 +332,8 @@ static status draw(block_cache *c, size_t list, size_t block, size_t first, alib
   if (c->key_blocks[at]) return ALIBI_OK;
   if (c->free_count == 0 && !drop_one(c, first))
     return fail(error, ALIBI_FAILED,
-                "position %zu: expected a block of keys that may be dropped, found none: raise the option keep above "
-                "%zu tokens, or set it to 0 (all)",
+                "position %zu: expected a block of keys that may be dropped, found none: raise the option keep "
+                "above %zu tokens, or set it to 0 (all)",
                 first, c->pool / c->lists * ATTENTION_BLOCK);
   c->key_blocks[at] = c->free_blocks[--c->free_count];
   c->value_blocks[at] = c->key_blocks[at] + ATTENTION_BLOCK * c->head_size;
@@ -493,7 +495,7 @@ static void move_tables(block_cache *c, size_t blocks)
   }
 }
 
-/* The biases of a full block's keys as seen from its last one; returns what earlier ones grow by, as seen from there. */
+/* The biases of a full block's keys as seen from its last one; returns what earlier ones grow by from there. */
 static float block_bias(const block_cache *c, size_t list, size_t head, size_t block, float *bias)
 {
   float slope = c->slopes[list * c->share + head];
@@ -501,7 +503,8 @@ static float block_bias(const block_cache *c, size_t list, size_t head, size_t b
     for (size_t j = 0; j < ATTENTION_BLOCK; j++) bias[j] = -slope * (float)(ATTENTION_BLOCK - 1 - j);
     return -slope * (float)ATTENTION_BLOCK;
   }
-  const double *offsets = offsets_of(c, list, block) + head * ATTENTION_BLOCK, *ends = block_cache_ends(c, list, head);
+  const double *offsets = offsets_of(c, list, block) + head * ATTENTION_BLOCK;
+  const double *ends = block_cache_ends(c, list, head);
   for (size_t j = 0; j < ATTENTION_BLOCK; j++) bias[j] = rounded_up(offsets[j] - ends[block]);
   return block > 0 ? rounded_up(ends[block - 1] - ends[block]) : 0;
 }

@@ -14,8 +14,8 @@
  * costs for ever is its part of the lists of blocks: 16 bytes for ATTENTION_BLOCK positions of the capacity, and 8
  * for each head with offsets.
  *
- * Offsets (BIAS_KEY) are stored, shared and dropped with their keys.  Where there is a pool they rise from key to key,
- * as running sums of gates do. */
+ * Offsets (BIAS_KEY) are stored, shared and dropped with their keys.  Where there is a pool they rise from key to
+ * key, as running sums of gates do. */
 #ifndef OP_BLOCK_CACHE_H
 #define OP_BLOCK_CACHE_H
 
@@ -40,8 +40,8 @@ typedef struct block_cache {
   size_t pool;         /* blocks of all lists together; 0: every list has all of its own */
   size_t free_count;
   float **free_blocks; /* [pool] */
-  size_t gates;        /* heads of each list whose keys have an offset: [gates, ATTENTION_BLOCK] double in each block */
-  double *ends;        /* [lists][gates][blocks] the offset of a block's last key, once it is full; stays when it is dropped */
+  size_t gates;        /* heads of each list whose keys have an offset: [gates, ATTENTION_BLOCK] double a block */
+  double *ends;        /* [lists][gates][blocks] the offset of a full block's last key; outlives the block */
   arena memory;        /* of the lists */
   /* The proof of skipping, for `share` heads that read each list; 0: none. */
   size_t share;
@@ -52,10 +52,9 @@ typedef struct block_cache {
   size_t *first_table; /* [lists] the block whose table lies there */
   float *slopes;       /* [lists][share] that the tables were made with; 0 with offsets */
   size_t *proved;      /* [lists]: blocks that have a table, or had one before they were dropped */
-  /* With a pool: how far behind a row the nearest key was of the last block that a head visited, at most so far, in
-   * positions, with offsets in what they fell by;
-   * and what the weights say that |scale| |q| |k| cannot exceed, INFINITY where they say nothing, for rows with
-   * this tolerance. */
+  /* With a pool: how far behind a row the nearest key was of the last block that a head visited, at most so far,
+   * in positions, with offsets in what they fell by; and what the weights say that |scale| |q| |k| cannot exceed,
+   * INFINITY where they say nothing, for rows with this tolerance. */
   double *reach;       /* [lists][share] */
   double *score_limit; /* [lists] */
   double log_tolerance;
@@ -70,8 +69,9 @@ void block_cache_free(block_cache *cache);
 
 /* A cache with a pool of `kept` blocks for each list on average, at least PROOF_FROM + 1; for `share` heads a list
  * that skip with this tolerance, by kernels that can; gates: 0 or share. */
-status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t gates, size_t capacity,
-                            size_t kept, size_t share, double tolerance, block_cache **cache, alibi_error *error);
+status block_cache_new_pool(const kernel_table *kernel, size_t lists, size_t head_size, size_t gates,
+                            size_t capacity, size_t kept, size_t share, double tolerance, block_cache **cache,
+                            alibi_error *error);
 
 /* A cache that begins with the first `length` positions of another: whole blocks are shared, the rest is
  * copied. */

@@ -1,5 +1,5 @@
-/* Forgetting gates.  Functions of a single gate are shared among threads by rows; the running sums are a chain of additions
- * for each sequence and head, cheap beside them. */
+/* Forgetting gates.  Functions of a single gate are shared among threads by rows; the running sums are a chain of
+ * additions for each sequence and head, cheap beside them. */
 #include "op/gates.h"
 
 #include <math.h>
@@ -40,8 +40,9 @@ void op_gates_forward(alibi_context *context, size_t rows, size_t heads, const f
   });
 }
 
-void op_gates_backward(alibi_context *context, size_t rows, size_t heads, const float *logits, const gate_run *runs,
-                       size_t count, const float *query_grad, const float *key_grad, float *dlogits)
+void op_gates_backward(alibi_context *context, size_t rows, size_t heads, const float *logits,
+                       const gate_run *runs, size_t count, const float *query_grad, const float *key_grad,
+                       float *dlogits)
 {
   OP_FOR_ITEMS(context, dynamic, count, 2 * (double)(rows * heads), {
     const gate_run *run = &runs[item];

@@ -1,6 +1,6 @@
-/* Operations that treat every row or every number on its own: norm, activation, rotation, embedding, loss, optimiser.
- * Rows are cut into fixed blocks; what sums over rows (gains, shifts, embedding rows) is cut by columns instead, so that each
- * sum runs over the rows in order. */
+/* Operations that treat every row or every number on its own: norm, activation, rotation, embedding, loss,
+ * optimiser.  Rows are cut into fixed blocks; what sums over rows (gains, shifts, embedding rows) is cut by
+ * columns instead, so that each sum runs over the rows in order. */
 #include <string.h>
 
 #include "base/random.h"
@@ -138,7 +138,8 @@ void op_activation_backward(alibi_context *context, activation_kind kind, size_t
     span b = block_at(rows, block, item);
     for (size_t r = b.start; r < b.start + b.count; r++) {
       float *own = x + r * columns * op_activation_parts(kind), *value = own + columns, *out = y + r * columns;
-      if (op_activation_parts(kind) > 1) k->activation_gate_backward(kind, columns, own, value, out, own, value, out);
+      if (op_activation_parts(kind) > 1)
+        k->activation_gate_backward(kind, columns, own, value, out, own, value, out);
       else k->activation_backward(kind, columns, own, out, own, out);
     }
   });
@@ -193,7 +194,8 @@ void op_drop(alibi_context *context, const op_dropout *d, size_t rows, size_t ch
 }
 
 void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, const uint32_t *tokens,
-                          const size_t *positions, float scale, const matrix *table, const float *position, float *x)
+                          const size_t *positions, float scale, const matrix *table, const float *position,
+                          float *x)
 {
   const kernel_table *k = context->kernel;
   size_t items = count_blocks(rows, ROW_BLOCK);
@@ -252,9 +254,9 @@ void op_scale_heads(alibi_context *context, size_t rows, size_t heads, size_t he
 }
 
 /* A head is an item: no two write the same scale. */
-void op_scale_heads_backward(alibi_context *context, size_t rows, size_t heads, size_t head_size, const float *scale,
-                             size_t length, const size_t *positions, const float *x, float *dx, size_t stride,
-                             float *dscale)
+void op_scale_heads_backward(alibi_context *context, size_t rows, size_t heads, size_t head_size,
+                             const float *scale, size_t length, const size_t *positions, const float *x,
+                             float *dx, size_t stride, float *dscale)
 {
   FOR_BLOCKS(heads, rows * heads * head_size, {
     for (size_t r = 0; r < rows; r++) {

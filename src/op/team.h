@@ -1,4 +1,4 @@
-/* op/team.h - sharing the items of an operation among a team of threads: the one place where the library meets OpenMP. */
+/* op/team.h - sharing the items of an operation among a team of threads: only here the library meets OpenMP. */
 #ifndef OP_TEAM_H
 #define OP_TEAM_H
 
@@ -7,8 +7,9 @@
 
 #include "base/context.h"
 
-/* Threads for `items` pieces of work of `operations` multiply-adds or so together: all or the calling one, and no bits depend
- * on which.  Never some: libgomp ends the threads that a smaller team leaves over and makes them anew for the next. */
+/* Threads for `items` pieces of work of `operations` multiply-adds or so together: all or the calling one, and no
+ * bits depend on which.  Never some: libgomp ends the threads that a smaller team leaves over and makes them anew
+ * for the next. */
 static inline int op_threads(const alibi_context *context, size_t items, double operations)
 {
   return items <= 1 || operations < context->worth_a_team ? 1 : context->threads;
@@ -22,9 +23,9 @@ static inline size_t op_worker(void)
 
 #define OP_PRAGMA(text) _Pragma(#text)
 
-/* Runs the block at the end for every `item` below `items`; `worker` tells apart those that run at the same time.  `kind`
- * is an OpenMP schedule.  The block is there twice, because even a parallel region of one thread costs a visit to the
- * runtime, and because inside a caller's own region omp_get_thread_num() is not ours. */
+/* Runs the block at the end for every `item` below `items`; `worker` tells apart those that run at the same time.
+ * `kind` is an OpenMP schedule.  The block is there twice, because even a parallel region of one thread costs a
+ * visit to the runtime, and because inside a caller's own region omp_get_thread_num() is not ours. */
 #define OP_FOR_ITEMS(context, kind, items, operations, ...)                                                   \
   do {                                                                                                        \
     const size_t items_ = (items);                                                                            \
