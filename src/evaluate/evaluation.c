@@ -138,8 +138,9 @@ static status check_pass(const alibi_evaluation *e, const evaluation_row *row, a
   if (result != ALIBI_OK) return fail(error, result, "%s", why.message);
   size_t bytes = engine_bytes(e->model, &row->plan, &o), available = system_available_memory();
   if (bytes > available)
-    return fail(error, ALIBI_INVALID, "length %zu: not enough memory for a pass: it takes %zu bytes, there are %zu",
-                length, bytes, available);
+    return fail(error, ALIBI_INVALID,
+                "length %zu: not enough memory for a pass: it takes %zu bytes, there are %zu", length, bytes,
+                available);
   return ALIBI_OK;
 }
 

@@ -151,7 +151,7 @@ status task_refuse(const evaluation_task *task, const task_settings *settings, c
                    task_result *result, alibi_error *error);
 void task_result_free(task_result *result);
 
-/* Of what is written for long: ALIBI_CANCELLED.  task_check_draws: at each `done` that is a multiple of a million. */
+/* Of what is written for long: ALIBI_CANCELLED.  task_check_draws: at each `done` that 1000000 divides. */
 status task_check_cancel(const task_request *request, alibi_error *error);
 status task_check_draws(alibi_context *context, size_t done, alibi_error *error);
 

@@ -98,7 +98,7 @@ typedef struct position_method {
   bool relative;       /* scores depend on i - j only */
   bool decays;         /* the bias falls without end on some head, so that far keys may be skipped */
   field_table fields;  /* of `options` */
-  size_t later_fields; /* so many of the last are written to files only where they are not at their initial values */
+  size_t later_fields; /* so many of the last are written to files only where they are not as initially */
   size_t options_size; /* <= ALIBI_POSITION_OPTIONS_SIZE */
 
   /* Everything below but layout and fill may be NULL. */

@@ -18,7 +18,7 @@ typedef struct synthetic_request {
 } synthetic_request;
 
 /* The folder is one of `alibi data build`, but for its tokenizer, which it has not.  A pure function of the
- * request. ALIBI_INVALID where the task has no such sequences, or `out` holds data, a model or a report already. */
+ * request.  ALIBI_INVALID where the task has no such sequences, or `out` holds data, a model or a report. */
 status synthetic_make(alibi_context *context, const synthetic_request *request, alibi_error *error);
 
 #endif
