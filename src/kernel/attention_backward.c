@@ -1,8 +1,8 @@
 /* Attention of one head, backward, by spans of key blocks: the weights are made anew from the log-sum-exp,
  *   P = exp(S - lse),  dV += P^T dO,  dS = P (dO V^T - delta),  dQ += dS K,  dK += dS^T Q
  * (Dao et al., FlashAttention, 2022).  A span's own gradients stay in the scratch from open to close; what several
- * spans add to, `give` adds by itself, so that the caller decides the order.  Exactly the pairs that forward visited are
- * met. */
+ * spans add to, `give` adds by itself, so that the caller decides the order.  Exactly the pairs that forward
+ * visited are met. */
 #include "kernel/attention_stop.h"
 #include "kernel/tables.h"
 
@@ -10,7 +10,7 @@
 typedef struct backward_block {
   float *turned_keys, *turned_values, *keys, *dk, *dv; /* [d, BLOCK] twice, [BLOCK, padded d] */
   float *steep, *capped;                               /* [BLOCK, BLOCK] of the tile met last, for give */
-  float *strip, *factor_strip; /* sums of ds: by distance, for give, and times what a factor multiplies; KEY: by key */
+  float *strip, *factor_strip; /* sums of ds: by distance, for give; times what a factor multiplies; KEY: by key */
   size_t start, rows;                                  /* keys of the head */
   bool finite;
   meeting m;
@@ -142,14 +142,13 @@ static void backward_see(const attention_head *h, backward_block *b, size_t r0)
   }
 }
 
-/* What the gradient of the slope needs of a row: sums of ds, of ds times the distance, and of the weights times the
- * distance. */
+/* What the gradient of the slope needs of a row: sums of ds, of ds times the distance, and of weights times it. */
 typedef struct slope_sums {
   vf sum, moment, mean;
 } slope_sums;
 
-/* Weights of one row and the gradients of its scores: p = exp(s - lse), ds = p (dp - delta), and in the end dproduct =
- * ds * steep. */
+/* Weights of one row and the gradients of its scores: p = exp(s - lse), ds = p (dp - delta), and in the end
+ * dproduct = ds * steep. */
 INLINE void backward_row(const score_kind kind, const bool whole, const bool summed, const attention_head *h,
                          const backward_tile *t, const backward_block *b, size_t r, size_t r0, int64_t distance,
                          slope_sums *sums)
@@ -193,9 +192,9 @@ INLINE void backward_row(const score_kind kind, const bool whole, const bool sum
   zero_unseen(m, r, ds);
 }
 
-/* The gradient of the slope is -sum of ds (distance - c) for any c of the row's own, since ds sums to 0 over a row.  What
- * fp32 made of delta is a small error in every ds, the same times the weight: with the mean distance as c it cancels.
- * The mean is known after the last span, so the sums go to row_sums. */
+/* The gradient of the slope is -sum of ds (distance - c) for any c of the row's own, since ds sums to 0 over a
+ * row.  What fp32 made of delta is a small error in every ds, the same times the weight: with the mean distance as
+ * c it cancels.  The mean is known after the last span, so the sums go to row_sums. */
 static void add_slope(const attention_head *h, const backward_tile *t, size_t r, const slope_sums *sums)
 {
   t->row_sum[r] += vf_sum(sums->sum);
@@ -234,8 +233,8 @@ static bool wants_sums(const attention_head *h)
   return h->slope_grad || (h->bias == BIAS_KEY && h->offset_grad && h->row_sums);
 }
 
-static void backward_weights(score_kind kind, const attention_head *h, const backward_tile *t, const backward_block *b,
-                             size_t r0)
+static void backward_weights(score_kind kind, const attention_head *h, const backward_tile *t,
+                             const backward_block *b, size_t r0)
 {
   switch (kind) {
   case SCORE_PLAIN: backward_SCORE_PLAIN_false(h, t, b, r0); break;
@@ -255,8 +254,8 @@ static void use_score_gradients(const attention_head *h, const backward_tile *t,
   size_t from = b->m.from[r], to = b->m.to[r];
   if (from >= to) return;
   if (h->bias == BIAS_ROWS && h->rows->gradient)
-    h->rows->gradient(h->rows->user, h->head, h->query_row + (int64_t)(r0 + r), h->key_row + (int64_t)(b->start + from),
-                      (int64_t)(to - from), ds + from);
+    h->rows->gradient(h->rows->user, h->head, h->query_row + (int64_t)(r0 + r),
+                      h->key_row + (int64_t)(b->start + from), (int64_t)(to - from), ds + from);
   for (size_t j = from; h->offset_grad && j < to; j++) h->offset_grad[(b->start + j) * h->offset_stride] += ds[j];
   if (!wants_sums(h)) return;
   double sum = 0, moment = 0, mean = 0;
@@ -287,7 +286,8 @@ static void steepen(const attention_head *h, const backward_tile *t, const backw
 }
 
 /* A tile, copied, meets a block. */
-static void backward_pair(const attention_head *h, const backward_tile *t, backward_block *b, size_t r0, bool first)
+static void backward_pair(const attention_head *h, const backward_tile *t, backward_block *b, size_t r0,
+                          bool first)
 {
   size_t d = h->head_size, width = padded(d);
   const meeting *m = &b->m;

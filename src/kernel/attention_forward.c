@@ -1,9 +1,9 @@
 /* Attention of one head, forward, in tiles of 64 queries by 64 keys.
  * No matrix of queries by keys is ever stored: a row keeps a running maximum and sum (online softmax; Milakov and
- * Gimelshein 2018; Dao et al., FlashAttention, 2022).  Key blocks lie on absolute multiples of 64 and are walked from the
- * row's own position outwards, so the bias falls all the way, and a row stops where everything farther away is proven
- * to weigh less than the tolerance.  A row does the same sums in the same order, and stops at the same block, alone, in a
- * chunk, or in a full prefill; a block of which it sees nothing leaves it as it was.
+ * Gimelshein 2018; Dao et al., FlashAttention, 2022).  Key blocks lie on absolute multiples of 64 and are walked
+ * from the row's own position outwards, so the bias falls all the way, and a row stops where everything farther
+ * away is proven to weigh less than the tolerance.  A row does the same sums in the same order, and stops at the
+ * same block, alone, in a chunk, or in a full prefill; a block of which it sees nothing leaves it as it was.
  *
  * Tiles walk in crews, so that a block is turned and copied once for all of them. */
 #include "kernel/attention_stop.h"
@@ -14,15 +14,15 @@ void KERNEL(attention_turn)(size_t rows, size_t d, const float *k, size_t k_stri
   turn_block(rows, d, k, k_stride, turned);
 }
 
-/* Rows of queries that walk together, with what they have gathered.  Aligned, since gcc 12 takes the ends of loops over a
- * member of an array of these to be. */
+/* Rows of queries that walk together, with what they have gathered.  Aligned, since gcc 12 takes the ends of loops
+ * over a member of an array of these to be. */
 typedef struct forward_tile {
   _Alignas(64) size_t first;     /* row of the head */
   size_t rows, home;             /* home: the block of their own position */
   float *q, *out;                /* [BLOCK, padded d] */
   float *maximum, *sum, *shrink; /* [BLOCK], of the rows */
   stop_rows proof;
-  float *left_gap, *right_gap;   /* logarithm of the share of a row that its stop left behind; -infinity: nothing */
+  float *left_gap, *right_gap;   /* logarithm of the share of a row that its stop left behind; -infinity: none */
   attention_range seen[BLOCK], all, common;      /* keys that a row sees; that any does; that every one does */
   size_t visited_from[BLOCK], visited_to[BLOCK]; /* blocks */
   bool stopped[BLOCK], some_stopped;
@@ -56,8 +56,8 @@ static vf key_tails(const attention_head *h, const forward_tile *t, bool left, s
   return tail;
 }
 
-/* What the distance from the nearest key of blocks .. block (right: block ..) adds to the logarithm of the weight of
- * them all, for LANES rows from r on. */
+/* What the distance from the nearest key of blocks .. block (right: block ..) adds to the logarithm of the weight
+ * of them all, for LANES rows from r on. */
 static vf distance_tails(const attention_head *h, const forward_tile *t, bool left, size_t block, size_t r)
 {
   const float *tails = left ? h->proof.tails_before : h->proof.tails_after;
@@ -87,8 +87,8 @@ static bool too_near(const attention_head *h, const forward_tile *t, size_t r, b
   return left ? home < PROOF_FROM : (h->keys + BLOCK - 1) / BLOCK - home <= PROOF_FROM;
 }
 
-/* Stops the rows for which all keys of blocks .. block (right: block ..) together weigh too little.  A row that has
- * seen nothing yet has -infinity to compare with, and goes on. */
+/* Stops the rows for which all keys of blocks .. block (right: block ..) together weigh too little.  A row that
+ * has seen nothing yet has -infinity to compare with, and goes on. */
 static void stop_some(const attention_head *h, forward_tile *t, bool left, size_t block, float log_tolerance)
 {
   const float *table = (left ? h->proof.tables_before : h->proof.tables_after) + block * PROOF_TABLE;
@@ -96,7 +96,8 @@ static void stop_some(const attention_head *h, forward_tile *t, bool left, size_
   for (size_t r = 0; r < t->rows; r += LANES) {
     vf lse = vf_load(t->maximum + r) + vf_log(vf_load(t->sum + r));
     vf weight = stop_weight(h, &t->proof, table, r), tail = distance_tails(h, t, left, block, r);
-    vf slack = (vf_abs(weight) + vf_abs(tail) + vf_abs(lse)) * 0x1p-22f + 1e-3f; /* these may be large, and cancel */
+    /* The terms may be large, and cancel. */
+    vf slack = (vf_abs(weight) + vf_abs(tail) + vf_abs(lse)) * 0x1p-22f + 1e-3f;
     vf_store(gaps + r, weight + tail - lse + slack);
   }
   for (size_t r = 0; r < t->rows; r++) {
@@ -205,8 +206,8 @@ FORWARD_KIND(SCORE_TABLE)
 FORWARD_KIND(SCORE_FACTOR)
 FORWARD_KIND(SCORE_KEY)
 
-static void (*const forward_weights[SCORE_KINDS])(const attention_head *, const forward_tile *, const forward_crew *,
-                                                  size_t) = {
+static void (*const forward_weights[SCORE_KINDS])(const attention_head *, const forward_tile *,
+                                                  const forward_crew *, size_t) = {
     forward_SCORE_READY, forward_SCORE_PLAIN,  forward_SCORE_SLOPE,
     forward_SCORE_TABLE, forward_SCORE_FACTOR, forward_SCORE_KEY};
 
@@ -255,9 +256,10 @@ static void forward_meet(const attention_head *h, forward_tile *t, size_t start)
 
 /* ---- a single row ---- */
 
-/* Blocks that a single row meets together, the nearest first.  The way from scores by a maximum to weights is a long chain,
- * in which memory has little to do; a row that no proof may stop goes it once for two blocks (5 to 7 % of the time at 128k
- * keys; longer runs lost it again), with the same operations in the same order as block by block. */
+/* Blocks that a single row meets together, the nearest first.  The way from scores by a maximum to weights is a
+ * long chain, in which memory has little to do; a row that no proof may stop goes it once for two blocks (5 to 7 %
+ * of the time at 128k keys; longer runs lost it again), with the same operations in the same order as block by
+ * block. */
 typedef struct row_run {
   size_t count, start[RUN]; /* keys of the head */
   meeting m[RUN];
@@ -283,8 +285,8 @@ static void fetch_some(const float *operand)
 }
 
 /* Scores, running maxima, weights and their sum, one block after the other. */
-INLINE void run_rows(const score_kind kind, const attention_head *h, const forward_tile *t, const forward_crew *crew,
-                     row_run *run)
+INLINE void run_rows(const score_kind kind, const attention_head *h, const forward_tile *t,
+                     const forward_crew *crew, row_run *run)
 {
   float largest[RUN], maximum[RUN];
   int64_t position = query_position(h, t->first);
@@ -292,7 +294,8 @@ INLINE void run_rows(const score_kind kind, const attention_head *h, const forwa
     int64_t distance = position - key_position(h, run->start[i]);
     score_row row = score_row_of(kind, h, &run->m[i], 0, t->first, distance, crew->biases + i * STRIP);
     float *s = crew->s + i * BLOCK;
-    largest[i] = vf_largest(run->m[i].whole ? make_scores(kind, true, &row, s) : make_scores(kind, false, &row, s));
+    largest[i] = vf_largest(run->m[i].whole ? make_scores(kind, true, &row, s)
+                                            : make_scores(kind, false, &row, s));
   }
   vf before = vf_splat(t->maximum[0]), sum = vf_splat(t->sum[0]);
   for (size_t i = 0; i < run->count; i++) {
@@ -346,8 +349,8 @@ static void visit_run(const attention_head *h, const forward_tile *t, const forw
     const forward_operands *b = &run->b[i];
     size_t from = run->m[i].from[0], to = run->m[i].to[0];
     const float *ahead = cached ? run_operand(run, ++n) : NULL;
-    row_columns(width, to - from, crew->s + i * BLOCK + from, b->values + from * b->value_stride, b->value_stride, t->out,
-                &run->shrink[i], ahead);
+    row_columns(width, to - from, crew->s + i * BLOCK + from, b->values + from * b->value_stride,
+                b->value_stride, t->out, &run->shrink[i], ahead);
     if (h->tally) h->tally->pairs_visited += to - from;
   }
   if (cached) fetch_some(run_operand(run, n + 1));
@@ -386,7 +389,8 @@ static void forward_visit(const attention_head *h, forward_tile *t, const forwar
 
 static void forward_start(const attention_head *h, forward_tile *t)
 {
-  copy_rows(t->rows, h->head_size, h->q + t->first * h->q_stride, h->q_stride, t->q); /* rows far apart share cache sets */
+  /* Rows far apart share cache sets. */
+  copy_rows(t->rows, h->head_size, h->q + t->first * h->q_stride, h->q_stride, t->q);
   zero(t->out, t->rows * padded(h->head_size));
   zero(t->sum, BLOCK);
   for (size_t r = 0; r < BLOCK; r++) t->maximum[r] = t->left_gap[r] = t->right_gap[r] = -INFINITY;
@@ -574,7 +578,8 @@ void KERNEL(attention_forward)(const attention_head *h, float *scratch)
     first = form_crew(h, &crew, first);
     size_t last_home = crew.tiles[crew.count - 1].home, first_home = crew.tiles[0].home;
     forward_walk(h, &crew, true, last_home, last_home + 1);
-    if (h->both_sides) forward_walk(h, &crew, false, first_home + 1, blocks > first_home + 1 ? blocks - first_home - 1 : 0);
+    if (h->both_sides)
+      forward_walk(h, &crew, false, first_home + 1, blocks > first_home + 1 ? blocks - first_home - 1 : 0);
     for (size_t i = 0; i < crew.count; i++) {
       forward_finish(h, &crew.tiles[i]);
       if (h->tally) count_tile(h, &crew.tiles[i]);

@@ -1,5 +1,5 @@
-/* kernel/attention_offsets.h - the bias of BIAS_KEY: a number of the query and one of the key.  Running sums reach thousands
- * where near keys differ by thousandths, so both are double and only their sum is rounded. */
+/* kernel/attention_offsets.h - the bias of BIAS_KEY: a number of the query and one of the key.  Running sums reach
+ * thousands where near keys differ by thousandths, so both are double and only their sum is rounded. */
 #ifndef KERNEL_ATTENTION_OFFSETS_H
 #define KERNEL_ATTENTION_OFFSETS_H
 

@@ -1,6 +1,6 @@
-/* What the proof of skipping knows of keys (docs/attention.md): a few centres, the distance of each key from its own, and
- * for each cluster the sum of exp(x distance + bias) at a few x.  Such a sum is convex in x as a logarithm, so a straight
- * line between two points of it is an upper bound. */
+/* What the proof of skipping knows of keys (docs/attention.md): a few centres, the distance of each key from its
+ * own, and for each cluster the sum of exp(x distance + bias) at a few x.  Such a sum is convex in x as a
+ * logarithm, so a straight line between two points of it is an upper bound. */
 #include "kernel/tables.h"
 #include "kernel/vector_math.h"
 
@@ -78,7 +78,8 @@ void KERNEL(proof_sums)(size_t rows, size_t d, const float *turned, const float 
   nearest(d, turned, clusters, distance, owner);
   for (size_t v = 0; v < VECTORS; v++) {
     vi there = mask_below((int)rows - (int)(v * LANES));
-    vf grown = vf_sqrt(distance[v]) * (1.0f + 6e-8f * (float)(d + 8)) + 1e-18f; /* rounding, and what underflowed */
+    /* Rounding, and what underflowed. */
+    vf grown = vf_sqrt(distance[v]) * (1.0f + 6e-8f * (float)(d + 8)) + 1e-18f;
     finite = finite && vf_sum(vf_and(there, distance[v]) * 0.0f) == 0;
     distance[v] = vf_and(there, grown);
     owner[v] = (vi)vf_select(there, (vf)owner[v], (vf)vi_splat(-1));
@@ -94,7 +95,8 @@ void KERNEL(proof_sums)(size_t rows, size_t d, const float *turned, const float 
     }
     float x = 0;
     for (int p = 0; p < PROOF_POINTS; p++, x = p == 1 ? 0x1p-4f : 2 * x) {
-      for (size_t v = 0; v < VECTORS; v++) exponent[v] = vf_fma(distance[v], vf_splat(x), vf_load(bias + v * LANES));
+      for (size_t v = 0; v < VECTORS; v++)
+        exponent[v] = vf_fma(distance[v], vf_splat(x), vf_load(bias + v * LANES));
       table[p * PROOF_CLUSTERS + i] = !finite ? INFINITY : any ? log_sum(exponent, member) : NOTHING;
     }
     table[PROOF_POINTS * PROOF_CLUSTERS + i] = finite ? vf_largest(farthest) : INFINITY;

@@ -172,7 +172,8 @@ static open_block open_block_in(const attention_head *h, float *scratch)
 {
   size_t d = h->head_size;
   double *at = (double *)(void *)scratch, *pairs = at + (2 * BLOCK + 1) * d;
-  return (open_block){at, at + BLOCK * d, at + 2 * BLOCK * d, pairs, pairs + BLOCK * BLOCK, pairs + 2 * BLOCK * BLOCK};
+  return (open_block){at,    at + BLOCK * d,        at + 2 * BLOCK * d,
+                      pairs, pairs + BLOCK * BLOCK, pairs + 2 * BLOCK * BLOCK};
 }
 
 /* One block: it keeps no table of a span. */

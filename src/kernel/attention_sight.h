@@ -1,4 +1,4 @@
-/* kernel/attention_sight.h - which keys a row of attention sees: always one run of them, since positions increase. */
+/* kernel/attention_sight.h - which keys a row of attention sees: one run of them, since positions increase. */
 #ifndef KERNEL_ATTENTION_SIGHT_H
 #define KERNEL_ATTENTION_SIGHT_H
 
@@ -54,7 +54,8 @@ static inline attention_range keys_seen(const attention_head *h, size_t r)
 /* The rows that see any key of a block, and some between them that may not. */
 static inline attention_range rows_seeing(const attention_head *h, size_t block)
 {
-  size_t start = block * ATTENTION_BLOCK, end = start + ATTENTION_BLOCK < h->keys ? start + ATTENTION_BLOCK : h->keys;
+  size_t start = block * ATTENTION_BLOCK;
+  size_t end = start + ATTENTION_BLOCK < h->keys ? start + ATTENTION_BLOCK : h->keys;
   int64_t nearest = key_position(h, start), last = key_position(h, end - 1), width = (int64_t)h->window;
   attention_range range = {0, h->queries};
   if (!h->both_sides) range.from = first_at_least(h->query_positions, h->first, h->queries, nearest);

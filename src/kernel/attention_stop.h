@@ -20,7 +20,8 @@ enum { STOP_FLOATS = (PROOF_POINTS + 1 + PROOF_CLUSTERS + 1) * BLOCK };
 
 static inline stop_rows stop_layout(float *memory)
 {
-  return (stop_rows){memory, memory + (PROOF_POINTS + 1) * BLOCK, memory + (PROOF_POINTS + 1 + PROOF_CLUSTERS) * BLOCK};
+  return (stop_rows){memory, memory + (PROOF_POINTS + 1) * BLOCK,
+                     memory + (PROOF_POINTS + 1 + PROOF_CLUSTERS) * BLOCK};
 }
 
 /* [LANES] sums over channels of two rows' products, for rows from r on. */
@@ -112,8 +113,8 @@ INLINE vf log_of_sum(const vf x[PROOF_CLUSTERS])
   return largest + vf_log(sum);
 }
 
-/* Logarithm of an upper bound of what the keys of a table weigh, for LANES rows from r on; SLOPE: as seen from the key
- * that its biases are counted from; DISTANCE: for a bias of 0, and as if of one key. */
+/* Logarithm of an upper bound of what the keys of a table weigh, for LANES rows from r on; SLOPE: as seen from the
+ * key that its biases are counted from; DISTANCE: for a bias of 0, and as if of one key. */
 INLINE vf stop_weight(const attention_head *h, const stop_rows *s, const float *table, size_t r)
 {
   vf bounds[PROOF_CLUSTERS];

@@ -1,10 +1,10 @@
-/* kernel/attention_tile.h - what attention forward and backward share: a tile of at most 64 queries meets a block of 64
- * keys, their products, and the scores made of them.
+/* kernel/attention_tile.h - what attention forward and backward share: a tile of at most 64 queries meets a block
+ * of 64 keys, their products, and the scores made of them.
  *
  * Each row sees one run of the block's keys, or none.  Products are taken over what a register tile's rows see
- * together; where a row sees less, its weight is 0, and a term of 0 changes no sum (the sign of a zero is settled when a
- * row is finished).  Where what the weights meet may be infinite or NaN, `exact` takes the rows one by one, each as far
- * as it sees. */
+ * together; where a row sees less, its weight is 0, and a term of 0 changes no sum (the sign of a zero is settled
+ * when a row is finished).  Where what the weights meet may be infinite or NaN, `exact` takes the rows one by one,
+ * each as far as it sees. */
 #ifndef KERNEL_ATTENTION_TILE_H
 #define KERNEL_ATTENTION_TILE_H
 
@@ -147,8 +147,8 @@ static inline attention_range rows_of_keys(const meeting *m, size_t j, size_t he
 }
 
 /* C [width] = a B, or *shrink C + a B, for one row a [inner]; ahead: see row_tile. */
-static inline void row_columns(size_t width, size_t inner, const float *a, const float *b, size_t b_stride, float *c,
-                               const float *shrink, const float *ahead)
+static inline void row_columns(size_t width, size_t inner, const float *a, const float *b, size_t b_stride,
+                               float *c, const float *shrink, const float *ahead)
 {
   for (size_t v = 0; v < width;) {
     const float *next = ahead ? ahead + v : NULL;
@@ -190,10 +190,11 @@ static inline void tile_columns(size_t height, size_t width, size_t inner, const
 {
   size_t v = 0;
   for (; width - v >= TILE_COLUMNS; v += TILE_COLUMNS)
-    tile_shrinking(height, TILE_VECTORS, inner, a, row_stride, inner_stride, b + v, b_stride, c + v, width, accumulate,
-                   shrink);
+    tile_shrinking(height, TILE_VECTORS, inner, a, row_stride, inner_stride, b + v, b_stride, c + v, width,
+                   accumulate, shrink);
   if (v < width)
-    tile_shrinking(height, 1, inner, a, row_stride, inner_stride, b + v, b_stride, c + v, width, accumulate, shrink);
+    tile_shrinking(height, 1, inner, a, row_stride, inner_stride, b + v, b_stride, c + v, width, accumulate,
+                   shrink);
 }
 
 /* C [rows, width] (+)= P B, or shrink C + P B: row r of P [rows, BLOCK] meets the rows of B that r sees. */
@@ -213,7 +214,8 @@ static inline void product_below(const meeting *m, size_t width, const float *p,
 }
 
 /* C [keys, width] += P^T B: key j meets the rows of B that see it. */
-static inline void product_above(const meeting *m, size_t width, const float *p, const float *b, float *c, bool exact)
+static inline void product_above(const meeting *m, size_t width, const float *p, const float *b, float *c,
+                                 bool exact)
 {
   size_t step = exact ? 1 : TILE_ROWS;
   for (size_t j = 0; j < m->keys; j += step) {
@@ -252,8 +254,8 @@ static inline score_kind score_kind_of(const attention_head *h)
   return SCORE_PLAIN;
 }
 
-/* Biases of a slope where a tile meets a block: row r and key j at strip[BLOCK - 1 - r + j].  distance: from the tile's
- * first row to the block's first key.  An entry is the product of its own distance, whoever asks for it. */
+/* Biases of a slope where a tile meets a block: row r and key j at strip[BLOCK - 1 - r + j].  distance: from the
+ * tile's first row to the block's first key.  An entry is the product of its own distance, whoever asks for it. */
 enum { STRIP = 2 * BLOCK };
 
 static inline void slope_strip(const attention_head *h, size_t rows, int64_t distance, float *strip)
@@ -284,10 +286,10 @@ typedef struct score_row {
   size_t from, to;
 } score_row;
 
-/* Row r of the tile, which is row `row` of the head; distance: from there to the block's first key.  biases: SLOPE: of
- * slope_strip; KEY: of copy_offsets. */
-INLINE score_row score_row_of(const score_kind kind, const attention_head *h, const meeting *m, size_t r, size_t row,
-                              int64_t distance, const void *biases)
+/* Row r of the tile, which is row `row` of the head; distance: from there to the block's first key.
+ * biases: SLOPE: of slope_strip; KEY: of copy_offsets. */
+INLINE score_row score_row_of(const score_kind kind, const attention_head *h, const meeting *m, size_t r,
+                              size_t row, int64_t distance, const void *biases)
 {
   score_row s = {.scale = vf_splat(h->scale), .from = m->from[r], .to = m->to[r]};
   if (kind == SCORE_SLOPE) s.entry = (const float *)biases + BLOCK - 1 - r;
@@ -319,7 +321,8 @@ INLINE vf score_at(const score_kind kind, const bool whole, const score_row *row
   if (kind == SCORE_SLOPE) return vf_fma(product, row->scale, vf_load(row->entry + v));
   if (kind == SCORE_TABLE) return vf_fma(product, row->scale, table_at(whole, row, row->entry, v));
   if (kind == SCORE_FACTOR)
-    return vf_fma(product * row->scale, table_at(whole, row, row->factors, v), table_at(whole, row, row->entry, v));
+    return vf_fma(product * row->scale, table_at(whole, row, row->factors, v),
+                  table_at(whole, row, row->entry, v));
   if (kind == SCORE_KEY) return vf_fma(product, row->scale, vf_from_doubles(row->offsets + v, row->offset));
   if (kind == SCORE_PLAIN) return product * row->scale;
   return product;
@@ -337,8 +340,8 @@ static inline void zero_unseen(const meeting *m, size_t r, float *p)
   for (size_t v = (m->to[r] + (size_t)LANES - 1) / LANES * LANES; v < BLOCK; v += LANES) vf_store(p + v, (vf){0});
 }
 
-/* Biases and factors of row r of the tile, which is row `row` of the head, with the keys start + from .. start + to-1;
- * bias, factor [BLOCK]. */
+/* Biases and factors of row r of the tile, which is row `row` of the head, with the keys start + from .. start +
+ * to-1; bias, factor [BLOCK]. */
 static inline void bias_of_row(const attention_head *h, const meeting *m, size_t r, size_t row, size_t start,
                                float *bias, float *factor)
 {
@@ -360,11 +363,11 @@ static inline void bias_of_row(const attention_head *h, const meeting *m, size_t
   }
 }
 
-/* Products of a tile become scores, in place; for the kinds that are READY.  first_row: of the tile in its head.  Backward
- * also wants `steep` (d score / d product) and, for the gradient of the factors, `capped` (the score that they multiply);
- * else NULL. */
-static inline void prepare_scores(const attention_head *h, const meeting *m, size_t first_row, size_t start, float *s,
-                                  float *steep, float *capped)
+/* Products of a tile become scores, in place; for the kinds that are READY.  first_row: of the tile in its head.
+ * Backward also wants `steep` (d score / d product) and, for the gradient of the factors, `capped` (the score that
+ * they multiply); else NULL. */
+static inline void prepare_scores(const attention_head *h, const meeting *m, size_t first_row, size_t start,
+                                  float *s, float *steep, float *capped)
 {
   bool bent = h->cap > 0 || h->factors;
   for (size_t r = 0; r < m->rows; r++) {

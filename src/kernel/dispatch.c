@@ -17,8 +17,8 @@ typedef struct isa_row {
 
 enum { ISA_COUNT = sizeof rows / sizeof rows[0] };
 
-/* Some 40 microseconds of one thread.  Decoding with 128 to 1024 channels, a second thread gained or changed nothing from 1e6
- * on; at 3e5 it made models of 128 channels up to three times slower on a busy machine. */
+/* Some 40 microseconds of one thread.  Decoding with 128 to 1024 channels, a second thread gained or changed
+ * nothing from 1e6 on; at 3e5 it made models of 128 channels up to three times slower on a busy machine. */
 enum { WORTH_A_TEAM = 2000000 };
 
 size_t kernel_table_count(void)

@@ -1,9 +1,9 @@
 /* kernel/kernel.h - single-thread kernels on plain pointers, one table of them per instruction set.
  *
  * Every vector table is compiled from the same sources (matmul.c, weight_widen.c, attention_forward.c,
- * attention_backward.c, attention_proof.c, elementwise.c) with other compiler flags; `reference` is plain C in double
- * (reference.c, its attention attention_reference.c, its weights weight_plain.c).  A table is chosen once, when a
- * context is made.
+ * attention_backward.c, attention_proof.c, elementwise.c) with other compiler flags; `reference` is plain C in
+ * double (reference.c, its attention attention_reference.c, its weights weight_plain.c).  A table is chosen once,
+ * when a context is made.
  *
  * The promise of every kernel: the bits of an output row depend on that row's inputs, the shared operands and the
  * table, never on how many rows came with it.  All pointers are fp32, unaligned is fine, strides are in floats.
@@ -17,8 +17,9 @@
 
 #include "kernel/weight_type.h"
 
-/* Keys per block, on absolute multiples, and queries per tile.  Rows of values in a cached block are padded to whole
- * multiples of ATTENTION_PAD floats.  Forward takes up to ATTENTION_CREW tiles through the blocks together. */
+/* Keys per block, on absolute multiples, and queries per tile.  Rows of values in a cached block are padded to
+ * whole multiples of ATTENTION_PAD floats.  Forward takes up to ATTENTION_CREW tiles through the blocks
+ * together. */
 enum { ATTENTION_BLOCK = 64, ATTENTION_PAD = 16, ATTENTION_CREW = 16, ATTENTION_SPAN = 4 };
 
 enum { WEIGHT_CHUNK = 64 }; /* numbers of a weight that are turned together, at least */
@@ -53,12 +54,12 @@ typedef struct attention_rows {
 typedef struct attention_tally {
   int64_t pairs_visible, pairs_visited, blocks_visible, blocks_visited;
   double skipped; /* largest share of a row that was not visited, by the proof */
-  int64_t missed; /* rows that would have gone on to blocks that are no longer there (first_block): they are wrong */
+  int64_t missed; /* rows that would have gone on to blocks that are gone (first_block): they are wrong */
 } attention_tally;
 
-/* What the proof knows of a run of keys: PROOF_CLUSTERS centres near which they lie, and for each cluster the logarithm of
- * sum_j exp(x |k_j - centre| + bias_j) at x = 0, 2^-4, 2^-3, .. 2^5, then the largest |k_j - centre|.  A table is
- * [PROOF_POINTS + 1, PROOF_CLUSTERS]; docs/attention.md derives it. */
+/* What the proof knows of a run of keys: PROOF_CLUSTERS centres near which they lie, and for each cluster the
+ * logarithm of sum_j exp(x |k_j - centre| + bias_j) at x = 0, 2^-4, 2^-3, .. 2^5, then the largest |k_j - centre|.
+ * A table is [PROOF_POINTS + 1, PROOF_CLUSTERS]; docs/attention.md derives it. */
 enum { PROOF_CLUSTERS = 4, PROOF_POINTS = 11, PROOF_TABLE = (PROOF_POINTS + 1) * PROOF_CLUSTERS };
 
 /* Rows that stand in the first so many blocks never stop: nothing there is worth a proof. */
@@ -68,19 +69,20 @@ enum { PROOF_FROM = 4 };
 typedef struct attention_proof {
   float log_tolerance;
   const float *clusters; /* [PROOF_CLUSTERS, d] */
-  /* Tables: [blocks] of all keys in blocks 0 .. b, with the bias (SLOPE) as seen from the last key of b, (KEY) beyond that
-   * key's, (DISTANCE) 0.  And of all keys in blocks b .. last, as seen from the first key of b; NULL where causal. */
+  /* Tables: [blocks] of all keys in blocks 0 .. b, with the bias (SLOPE) as seen from the last key of b, (KEY)
+   * beyond that key's, (DISTANCE) 0.  And of all keys in blocks b .. last, as seen from the first key of b; NULL
+   * where causal. */
   const float *tables_before, *tables_after;
   const double *ends_before, *ends_after; /* KEY: [blocks] the offsets of these last and first keys */
-  /* DISTANCE: log of the sum of exp(bias) at distances tails_before_from + ATTENTION_BLOCK i and beyond; to the other side,
-   * where distances are negative, as absolute values; and the largest of the absolute factors. */
+  /* DISTANCE: log of the sum of exp(bias) at distances tails_before_from + ATTENTION_BLOCK i and beyond; to the
+   * other side, where distances are negative, as absolute values; and the largest of the absolute factors. */
   const float *tails_before, *tails_after;
   int64_t tails_before_from, tails_after_from;
   float largest_factor;
 } attention_proof;
 
-/* One head of one sequence.  Queries r = 0 .. queries-1 stand at positions first + r, keys j at positions j, or both where
- * the arrays say.  Rows are `*_stride` floats apart.  What a row sees: kernel/attention_sight.h. */
+/* One head of one sequence.  Queries r = 0 .. queries-1 stand at positions first + r, keys j at positions j, or
+ * both where the arrays say.  Rows are `*_stride` floats apart.  What a row sees: kernel/attention_sight.h. */
 typedef struct attention_head {
   size_t queries, keys, head_size;
   float scale, cap; /* cap 0: none */
@@ -91,9 +93,9 @@ typedef struct attention_head {
 
   bias_kind bias;
   float slope;
-  const float *table, *factors; /* DISTANCE: point at distance 0; distance t lies at table[-t]; factors may be NULL */
-  const double *offsets;        /* KEY: [keys], offset_stride apart; NULL: in the value_blocks, offset_place doubles after the
-                                   values (attention_offsets.h) */
+  const float *table, *factors; /* DISTANCE: point at distance 0; distance t: table[-t]; factors may be NULL */
+  const double *offsets;        /* KEY: [keys], offset_stride apart; NULL: in the value_blocks, offset_place
+                                   doubles after the values (attention_offsets.h) */
   const double *query_offsets;  /* KEY: [queries], offset_stride apart; NULL: 0 */
   size_t offset_stride, offset_place;
   const attention_rows *rows;   /* ROWS: which knows this head and rows 0 of q and k by these numbers */
@@ -103,15 +105,15 @@ typedef struct attention_head {
   const float *q;      /* [queries, d] */
   const float *k, *v;  /* [keys, d]; unused where key_blocks is given */
   size_t q_stride, k_stride, v_stride;
-  const float *const *key_blocks;   /* NULL, or per block of ATTENTION_BLOCK keys a pointer to [d, block] (turned) */
+  const float *const *key_blocks;   /* NULL, or of each block of ATTENTION_BLOCK keys: [d, block] (turned) */
   const float *const *value_blocks; /* [block, d padded to ATTENTION_PAD] */
-  size_t first_block;               /* blocks before it are gone: a row that the proof does not stop there is missed */
+  size_t first_block;               /* earlier ones are gone: a row that the proof does not stop there is missed */
   attention_proof proof;
 
   float *out;          /* [queries, d] */
   size_t out_stride;
   float *lse;          /* [queries], row_stride apart: log-sum-exp of the scores; -inf where no key is seen */
-  int32_t *visited;    /* [queries, 2], 2 row_stride apart: first block visited, last + 1; NULL: all that are seen */
+  int32_t *visited;    /* [queries, 2], 2 row_stride apart: first block visited, last + 1; NULL: all seen */
   size_t row_stride;
   attention_tally *tally; /* added to; may be NULL */
 
@@ -123,9 +125,9 @@ typedef struct attention_head {
   float *dk, *dv;      /* [keys, d], added to */
   size_t dq_stride, dk_stride, dv_stride;
   double *slope_grad;  /* -sum of ds * |distance| is added to it; NULL: not wanted */
-  float *row_sums;     /* [queries, 2], 2 row_stride apart, added to where slope_grad is wanted: sums of ds, which would
-                          be 0 in exact arithmetic, and of weight * |distance|; the gradient of the slope is slope_grad
-                          plus the sum of their products.  KEY: sums of ds; NULL: not wanted */
+  float *row_sums;     /* [queries, 2], 2 row_stride apart, added to where slope_grad is wanted: sums of ds, which
+                          would be 0 in exact arithmetic, and of weight * |distance|; the gradient of the slope is
+                          slope_grad plus the sum of their products.  KEY: sums of ds; NULL: not wanted */
   float *table_grad, *factor_grad; /* as table, factors; added to; NULL: not wanted */
   float *offset_grad;  /* [keys], offset_stride apart; added to; NULL: not wanted */
 } attention_head;
@@ -199,17 +201,19 @@ typedef struct kernel_table {
   void (*matmul)(size_t rows, size_t columns, size_t inner, const float *a, size_t row_stride,
                  size_t inner_stride, const float *packed, float *c, size_t c_stride, bool accumulate);
 
-  /* Stored weights, unaligned; the same bits in all tables.  widen: n numbers, whole blocks, to fp32.  turn: numbers from ..
-   * from+n-1 of tile_columns rows (some may be the same one) to a panel of n inner indices, times `scales` [tile_columns] if
-   * not NULL; from and n are multiples of 32 where blocks are of 32 numbers, of WEIGHT_CHUNK where they are of 256. */
+  /* Stored weights, unaligned; the same bits in all tables.  widen: n numbers, whole blocks, to fp32.  turn:
+   * numbers from .. from+n-1 of tile_columns rows (some may be the same one) to a panel of n inner indices, times
+   * `scales` [tile_columns] if not NULL; from and n are multiples of 32 where blocks are of 32 numbers, of
+   * WEIGHT_CHUNK where they are of 256. */
   void (*widen)(weight_type type, size_t n, const void *from, float *to);
-  void (*turn)(weight_type type, const void *const *rows, size_t from, size_t n, const float *scales, float *packed);
+  void (*turn)(weight_type type, const void *const *rows, size_t from, size_t n, const float *scales,
+               float *packed);
   /* c [count, tile_columns] += x [count, n] times tile_columns rows of n numbers, whole blocks: the chains of
    * matmul, from c on.  `next`: the rows that come after these, whose first bytes are fetched meanwhile. */
   void (*multiply)(weight_type type, const void *const *rows, const void *const *next, size_t n, size_t count,
                    const float *x, size_t x_stride, float *c, size_t c_stride);
-  /* c [count, tile_columns] += rounded rows of x [count, n] times tile_columns rows of a quantised type; rows of x are x_stride
-   * runs apart.  Within a run the products are exact; the same bits in all tables. */
+  /* c [count, tile_columns] += rounded rows of x [count, n] times tile_columns rows of a quantised type; rows of x
+   * are x_stride runs apart.  Within a run the products are exact; the same bits in all tables. */
   void (*multiply_rounded)(weight_type type, const void *const *rows, size_t n, size_t count, const rounded_run *x,
                            size_t x_stride, float *c, size_t c_stride);
 
@@ -218,18 +222,19 @@ typedef struct kernel_table {
   void (*attention_forward)(const attention_head *head, float *scratch);
   /* Keys turned to [d, ATTENTION_BLOCK], as a cached block holds them; those beyond `rows` are 0. */
   void (*attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned);
-  /* The proof; NULL in a table that never skips.  clusters: centres [PROOF_CLUSTERS, d] of a full turned block.  sums:
-   * the table of one turned block with `rows` keys and biases [ATTENTION_BLOCK].  join: the table of what lay `before`,
-   * whose biases all grow by `shift`, into that of a block. */
+  /* The proof; NULL in a table that never skips.  clusters: centres [PROOF_CLUSTERS, d] of a full turned block.
+   * sums: the table of one turned block with `rows` keys and biases [ATTENTION_BLOCK].  join: the table of what
+   * lay `before`, whose biases all grow by `shift`, into that of a block. */
   void (*proof_clusters)(size_t d, const float *turned, float *clusters);
-  void (*proof_sums)(size_t rows, size_t d, const float *turned, const float *clusters, const float *bias, float *table);
+  void (*proof_sums)(size_t rows, size_t d, const float *turned, const float *clusters, const float *bias,
+                     float *table);
   void (*proof_join)(const float *before, float shift, float *table);
   /* delta[r * row_stride] = dout.out, of queries from .. to-1. */
   void (*attention_delta)(const attention_head *head, size_t from, size_t to, float *delta);
-  /* Backward goes by spans of attention_span(head_size) blocks of keys, at most ATTENTION_SPAN, on absolute multiples; of
-   * keys in rows, not cached ones.  open: the span's keys into scratch, gradients 0.  Then for each head that shares the
-   * keys and each tile of queries: meet, which is false where no row visits the span; and give, which adds to what other
-   * spans add to as well (dq, table_grad, factor_grad).  close: adds to dk, dv. */
+  /* Backward goes by spans of attention_span(head_size) blocks of keys, at most ATTENTION_SPAN, on absolute
+   * multiples; of keys in rows, not cached ones.  open: the span's keys into scratch, gradients 0.  Then for each
+   * head that shares the keys and each tile of queries: meet, which is false where no row visits the span; and
+   * give, which adds to what other spans add to as well (dq, table_grad, factor_grad).  close: adds to dk, dv. */
   size_t (*attention_span)(size_t head_size);
   void (*attention_open)(const attention_head *head, size_t span, float *scratch);
   bool (*attention_meet)(const attention_head *head, size_t span, size_t tile, float *scratch);
@@ -250,8 +255,8 @@ typedef struct kernel_table {
   void (*norm_backward_gain)(const norm_shape *s, size_t from, size_t to, const float *x, const float *mean,
                              const float *rstd, const float *dy, float *dgain, float *dshift);
 
-  /* Of kinds without gates.  To 4 units in the last place of y, 8 where x < -1 (tanh form: of |x| / 16 at least); slopes to
-   * 8 of their terms. */
+  /* Of kinds without gates.  To 4 units in the last place of y, 8 where x < -1 (tanh form: of |x| / 16 at least);
+   * slopes to 8 of their terms. */
   void (*activation_forward)(activation_kind kind, size_t n, const float *x, float *y);
   /* y: what forward gave, to the bit; NULL: not wanted.  dx may be x or dy, and y the other one. */
   void (*activation_backward)(activation_kind kind, size_t n, const float *x, const float *dy, /* dx = */
@@ -271,9 +276,10 @@ typedef struct kernel_table {
   /* y (+)= x scale, or 0 where dropped; y may be x. */
   void (*drop)(size_t n, const dropout_row *row, const float *x, float *y, bool accumulate);
 
-  /* Rotates pairs (p, p + half) by the angles whose cos and sin are given [half]; inverse: by minus the angles. */
+  /* Rotates pairs (p, p + half), or adjacent ones (2p, 2p + 1), by the angles whose cos and sin are given [half];
+   * inverse: by minus the angles. */
   void (*rotate)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
-  void (*rotate_adjacent)(size_t half, const float *cosine, const float *sine, bool inverse, float *x); /* (2p, 2p + 1) */
+  void (*rotate_adjacent)(size_t half, const float *cosine, const float *sine, bool inverse, float *x);
 
   /* One row of logits: *loss = -log softmax(x)[target]; where d is given (it may be x), the gradient of weight *
    * (loss + z_loss * lse^2), lse = log sum exp x: d = ((1 + 2 z_loss lse) softmax - onehot) * weight. */

@@ -51,9 +51,9 @@ void KERNEL(pack)(size_t inner, size_t columns, const float *b, size_t inner_str
                  b + c * column_stride, inner_stride, column_stride, packed + c * inner);
 }
 
-/* One row against ROW_PANELS panels at once, or the last two: enough chains to hide the latency of a multiply-add. */
-INLINE void one_row(const int panels, size_t inner, size_t panel, const float *a, size_t inner_stride, const float *b, float *c,
-                    bool accumulate)
+/* One row against ROW_PANELS panels at once, or the last two: enough chains to hide a multiply-add's latency. */
+INLINE void one_row(const int panels, size_t inner, size_t panel, const float *a, size_t inner_stride,
+                    const float *b, float *c, bool accumulate)
 {
   vf sum[ROW_PANELS][TILE_VECTORS];
   UNROLLED for (int p = 0; p < panels; p++)
@@ -160,7 +160,7 @@ INLINE void meet(size_t rows, size_t columns, size_t depth, const float *a, size
   }
 }
 
-/* Rows of A to tiles of TILE_ROWS rows, in the order in which a tile reads them; a last, lower tile as far apart. */
+/* Rows of A to tiles of TILE_ROWS rows, in the order in which one reads them; a last, lower one as far apart. */
 static void pack_left(size_t rows, size_t depth, const float *a, size_t row_stride, size_t inner_stride, float *to)
 {
   size_t whole = row_stride == 1 ? rows / TILE_ROWS * TILE_ROWS : 0;

@@ -49,9 +49,9 @@ INLINE void tile(const int rows, const int vectors, size_t inner, const float *a
   }
 }
 
-/* One row: as many vectors at once as hide the latency of a multiply-add.  ahead: NULL, or what is read next, fetched
- * meanwhile row by row into the second-level cache (the first would lose B: 0.97 of the machine's read speed, not 0.7); it
- * lies like B. */
+/* One row: as many vectors at once as hide the latency of a multiply-add.  ahead: NULL, or what is read next,
+ * fetched meanwhile row by row into the second-level cache (the first would lose B: 0.97 of the machine's read
+ * speed, not 0.7); it lies like B. */
 enum { ROW_VECTORS = 8, LINE = 16 };
 
 INLINE void row_tile(const int vectors, size_t inner, const float *a, const float *b, size_t b_stride, float *c,
@@ -74,7 +74,9 @@ INLINE void row_tile(const int vectors, size_t inner, const float *a, const floa
 
 /* The same for 1 .. TILE_ROWS rows known at run time. */
 #define TILE_CASE(n)                                                                                         \
-  case n: tile(n, vectors, inner, a, row_stride, inner_stride, b, b_stride, c, c_stride, accumulate, shrink); break;
+  case n:                                                                                                    \
+    tile(n, vectors, inner, a, row_stride, inner_stride, b, b_stride, c, c_stride, accumulate, shrink);      \
+    break;
 
 INLINE void tile_shrinking(size_t rows, const int vectors, size_t inner, const float *a, size_t row_stride,
                            size_t inner_stride, const float *b, size_t b_stride, float *c, size_t c_stride,

@@ -21,7 +21,8 @@ void matmul_reference(size_t rows, size_t columns, size_t inner, const float *a,
     for (size_t j = 0; j < columns; j++) {
       const float *b = packed + j / REFERENCE_PANEL * inner * REFERENCE_PANEL + j % REFERENCE_PANEL;
       double sum = accumulate ? c[r * c_stride + j] : 0;
-      for (size_t i = 0; i < inner; i++) sum += (double)a[r * row_stride + i * inner_stride] * b[i * REFERENCE_PANEL];
+      for (size_t i = 0; i < inner; i++)
+        sum += (double)a[r * row_stride + i * inner_stride] * b[i * REFERENCE_PANEL];
       c[r * c_stride + j] = (float)sum;
     }
 }

@@ -41,9 +41,9 @@ INLINE vf vf_power_near(vf r)
   return p * r + 1.0f;
 }
 
-/* exp(x) of a softmax, for x that are not above 0 but by rounding: the error beside exp(0) = 1 counts, so one constant
- * takes x to powers of two (x exp(x) 2^-26 at most), and what is below 2^-126 is a true 0, so that one factor of two
- * suffices.  NaN stays NaN. */
+/* exp(x) of a softmax, for x that are not above 0 but by rounding: the error beside exp(0) = 1 counts, so one
+ * constant takes x to powers of two (x exp(x) 2^-26 at most), and what is below 2^-126 is a true 0, so that one
+ * factor of two suffices.  NaN stays NaN. */
 INLINE vf vf_exp_weight(vf x)
 {
   const vf to_powers = vf_splat(1.44269504088896341f);
@@ -76,7 +76,8 @@ INLINE vf vf_log(vf x)
   return vf_select(x > 0.0f, result, vf_select(x == 0.0f, vf_splat(-INFINITY), x));
 }
 
-/* tanh to some 4 units in the last place: an odd polynomial near 0 (interpolated at Chebyshev's points), else (1 - e) / (1 + e) with e = exp(-2|x|). */
+/* tanh to some 4 units in the last place: an odd polynomial near 0 (interpolated at Chebyshev's points), else
+ * (1 - e) / (1 + e) with e = exp(-2|x|). */
 INLINE vf vf_tanh(vf x)
 {
   vf a = vf_abs(x), square = x * x;

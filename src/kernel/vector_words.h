@@ -1,5 +1,5 @@
-/* kernel/vector_words.h - what reading stored weights needs: words of many rows turned to vectors, and half precision.
- * With vector.h, one of the places that ask which instruction set it is. */
+/* kernel/vector_words.h - what reading stored weights needs: words of many rows turned to vectors, and half
+ * precision.  With vector.h, one of the places that ask which instruction set it is. */
 #ifndef KERNEL_VECTOR_WORDS_H
 #define KERNEL_VECTOR_WORDS_H
 
@@ -90,11 +90,12 @@ INLINE vu vu_spread_bits(vu bits)
   return (bits & 15) * 0x02040810u & 0x10101010u;
 }
 
-/* Half precision without an instruction for it: the low 16 bits of every lane.  Exact; NaN becomes quiet, as with one. */
+/* Half precision without an instruction for it: the low 16 bits of every lane.  Exact; NaN becomes quiet. */
 INLINE vf vf_from_half_bits(vu half)
 {
   vu size = half & 0x7fff, special = (vu)(size > 0x7bff);
-  vu normal = (size << 13) + (112u << 23) + (special & (112u << 23)) + ((vu)(size > 0x7c00) & (~size << 13 & 1u << 22));
+  vu quiet = (vu)(size > 0x7c00) & (~size << 13 & 1u << 22);
+  vu normal = (size << 13) + (112u << 23) + (special & (112u << 23)) + quiet;
   vu small = (vu)(vf_from_int((vi)size) * 0x1p-24f), is_small = (vu)(size < 0x400);
   return (vf)((small & is_small) | (normal & ~is_small) | (half & 0x8000) << 16);
 }
@@ -103,8 +104,9 @@ INLINE vf vf_from_half_bits(vu half)
 INLINE void vf_from_halves(vu pairs, vf *low, vf *high)
 {
 #if defined(__AVX512F__)
-  const __m512i apart = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24, 22,
-                                         20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  const __m512i apart =
+      _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1,
+                       30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
   __m512i both = _mm512_permutexvar_epi16(apart, (__m512i)pairs);
   *low = (vf)_mm512_cvtph_ps(_mm512_castsi512_si256(both));
   *high = (vf)_mm512_cvtph_ps(_mm512_extracti64x4_epi64(both, 1));
