@@ -214,8 +214,8 @@ typedef struct kernel_table {
                    const float *x, size_t x_stride, float *c, size_t c_stride);
   /* c [count, tile_columns] += rounded rows of x [count, n] times tile_columns rows of a quantised type; rows of x
    * are x_stride runs apart.  Within a run the products are exact; the same bits in all tables. */
-  void (*multiply_rounded)(weight_type type, const void *const *rows, size_t n, size_t count, const rounded_run *x,
-                           size_t x_stride, float *c, size_t c_stride);
+  void (*multiply_rounded)(weight_type type, const void *const *rows, const void *const *next, size_t n,
+                           size_t count, const rounded_run *x, size_t x_stride, float *c, size_t c_stride);
 
   /* Attention; scratch of attention_scratch(head_size) floats.  Forward: tiles of ATTENTION_BLOCK queries. */
   size_t (*attention_scratch)(size_t head_size);

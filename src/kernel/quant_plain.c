@@ -91,10 +91,10 @@ static float add_run(weight_type type, const unsigned char *b, int first, const 
   return sum;
 }
 
-void multiply_rounded_reference(weight_type type, const void *const *rows, size_t n, size_t count,
-                                const rounded_run *x,
-                                size_t x_stride, float *c, size_t c_stride)
+void multiply_rounded_reference(weight_type type, const void *const *rows, const void *const *next, size_t n,
+                                size_t count, const rounded_run *x, size_t x_stride, float *c, size_t c_stride)
 {
+  (void)next;
   size_t elements = weight_block_elements(type), size = weight_block_bytes(type);
   for (size_t r = 0; r < count; r++)
     for (size_t w = 0; w < REFERENCE_PANEL; w++)

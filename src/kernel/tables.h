@@ -22,8 +22,8 @@ void KERNEL(turn)(weight_type type, const void *const *rows, size_t from, size_t
                   float *packed);
 void KERNEL(multiply)(weight_type type, const void *const *rows, const void *const *next, size_t n, size_t count,
                       const float *x, size_t x_stride, float *c, size_t c_stride);
-void KERNEL(multiply_rounded)(weight_type type, const void *const *rows, size_t n, size_t count, const rounded_run *x,
-                              size_t x_stride, float *c, size_t c_stride);
+void KERNEL(multiply_rounded)(weight_type type, const void *const *rows, const void *const *next, size_t n,
+                              size_t count, const rounded_run *x, size_t x_stride, float *c, size_t c_stride);
 size_t KERNEL(attention_scratch)(size_t head_size);
 void KERNEL(attention_forward)(const attention_head *head, float *scratch);
 void KERNEL(attention_turn)(size_t rows, size_t d, const float *k, size_t k_stride, float *turned);

@@ -7,6 +7,25 @@
 
 #include "kernel/vector_words.h"
 
+enum { FETCH_LINE = 64 }; /* bytes */
+
+typedef const unsigned char *const *byte_rows;
+
+/* What is read later, asked for in time: `bytes` from place `at` of `count` rows on.  Into the second-level
+ * cache, since rows often lie a multiple of 4 KiB apart and all meet in one set of the first. */
+typedef struct ahead_rows {
+  byte_rows rows;
+  ptrdiff_t shift; /* from the place at work to the one asked for */
+} ahead_rows;
+
+INLINE void ask(const ahead_rows *a, const size_t count, size_t at, size_t bytes)
+{
+  uintptr_t from = at + (uintptr_t)a->shift;
+  for (size_t r = 0; r < count; r++)
+    for (size_t b = 0; b < bytes; b += FETCH_LINE)
+      __builtin_prefetch((const void *)((uintptr_t)a->rows[r] + from + b), 0, 2);
+}
+
 #define INTERLEAVED(a, b, order) __builtin_shufflevector(a, b, order)
 
 /* Of four rows each: 16 bytes side by side become words. */
@@ -28,7 +47,7 @@ INLINE vu vu_load(const unsigned char *p)
 }
 
 /* word[j], lane r: the word at rows[r] + at + 4 j, j below LANES. */
-INLINE void load_lines(const unsigned char *const *rows, size_t at, vu word[LANES])
+INLINE void load_lines(byte_rows rows, size_t at, vu word[LANES])
 {
   vu four[LANES / 4][4]; /* [g][k]: words k, k + 4, .. of rows 4 g .. 4 g + 3, in 16 bytes each */
   UNROLLED for (int g = 0; g < LANES / 4; g++)
@@ -38,12 +57,15 @@ INLINE void load_lines(const unsigned char *const *rows, size_t at, vu word[LANE
 #define EVEN_16 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27
 #define ODD_16 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31
   UNROLLED for (int k = 0; k < 4; k++) {
-    vu even = INTERLEAVED(four[0][k], four[1][k], EVEN_16), odd = INTERLEAVED(four[0][k], four[1][k], ODD_16);
-    vu even2 = INTERLEAVED(four[2][k], four[3][k], EVEN_16), odd2 = INTERLEAVED(four[2][k], four[3][k], ODD_16);
-    word[k] = INTERLEAVED(even, even2, EVEN_16);
-    word[4 + k] = INTERLEAVED(odd, odd2, EVEN_16);
-    word[8 + k] = INTERLEAVED(even, even2, ODD_16);
-    word[12 + k] = INTERLEAVED(odd, odd2, ODD_16);
+    vu even[2], odd[2];
+    UNROLLED for (int h = 0; h < 2; h++) {
+      even[h] = INTERLEAVED(four[2 * h][k], four[2 * h + 1][k], EVEN_16);
+      odd[h] = INTERLEAVED(four[2 * h][k], four[2 * h + 1][k], ODD_16);
+    }
+    word[k] = INTERLEAVED(even[0], even[1], EVEN_16);
+    word[4 + k] = INTERLEAVED(odd[0], odd[1], EVEN_16);
+    word[8 + k] = INTERLEAVED(even[0], even[1], ODD_16);
+    word[12 + k] = INTERLEAVED(odd[0], odd[1], ODD_16);
   }
 #elif defined(__AVX2__)
   UNROLLED for (int k = 0; k < 4; k++) {
@@ -55,8 +77,8 @@ INLINE void load_lines(const unsigned char *const *rows, size_t at, vu word[LANE
 #endif
 }
 
-/* Numbers of half precision, LANES of one place beside each other in memory, from where the conversion takes them for
- * less than from a register.  That of place i lies at halves_place(i). */
+/* Numbers of half precision, LANES of one place beside each other in memory, from where the conversion takes
+ * them for less than from a register.  That of place i lies at halves_place(i). */
 #if defined(__AVX512F__) || defined(__AVX2__)
 #define HAS_HALF_LINES 1
 #if defined(__AVX512F__)
@@ -73,7 +95,7 @@ INLINE size_t halves_place(size_t i)
 }
 
 /* Within each 16 bytes: eight numbers of eight rows turned. */
-INLINE void turn_eight(const unsigned char *const *rows, size_t at, half_vector out[8])
+INLINE void turn_eight(byte_rows rows, size_t at, half_vector out[8])
 {
   half_vector a[8], b[8];
   UNROLLED for (int i = 0; i < 8; i++) a[i] = (half_vector)vu_load(rows[i] + at);
@@ -92,7 +114,7 @@ INLINE void turn_eight(const unsigned char *const *rows, size_t at, half_vector 
 }
 
 /* 2 LANES numbers of each row. */
-INLINE void load_half_lines(const unsigned char *const *rows, size_t at, v16 to[2 * LANES])
+INLINE void load_half_lines(byte_rows rows, size_t at, v16 to[2 * LANES])
 {
   half_vector low[8];
   turn_eight(rows, at, low);

@@ -3,38 +3,49 @@
 #define KERNEL_WEIGHT_STEPS_H
 
 #include "kernel/vector_words.h"
+#include "kernel/weight_type.h"
 
 INLINE vf vf_from_bits(vu bits)
 {
   return vf_from_int((vi)bits);
 }
 
-/* Q4_K, Q5_K: scale and shift of part s of 8, 6 bits each in 12 bytes, of the last four parts spread over two
- * places; head is the block's first 16 bytes. */
-INLINE void step_of_part(const vu head[4], int s, vf *scale, vf *shift)
-{
+/* What is common to a block: Q4_K and Q5_K have 6 bits of scale and of minimum for each of 8 parts in 12 bytes,
+ * those of the last four parts spread over two places; Q6_K a byte of scale for every 16 numbers. */
+typedef struct block_head {
   vf d, least;
-  int bit = s % 4 * 8;
-  vf_from_halves(head[0], &d, &least);
-  vu q = head[1] >> bit & 63, m = head[2] >> bit & 63;
-  if (s >= 4) {
-    q = (head[3] >> bit & 15) | (head[1] >> (bit + 6) & 3) << 4;
-    m = (head[3] >> (bit + 4) & 15) | (head[2] >> (bit + 6) & 3) << 4;
+  vu word[4];
+} block_head;
+
+INLINE void open_head(weight_type type, const unsigned char *const *rows, size_t at, block_head *h)
+{
+  vu word[4];
+  load_words(rows, type == WEIGHT_Q6_K ? at + 194 : at, word);
+  if (type == WEIGHT_Q6_K) {
+    vf_from_halves(word[3], &h->least, &h->d); /* at 208 */
+    load_words(rows, at + 192, h->word);
+  } else {
+    vf_from_halves(word[0], &h->d, &h->least);
+    UNROLLED for (int j = 1; j < 4; j++) h->word[j] = word[j];
   }
-  *scale = d * vf_from_bits(q);
-  *shift = -(least * vf_from_bits(m));
 }
 
-/* Q6_K: the scale of the block at `at`, and the scales of numbers 64 chunk .. 64 chunk + 63, one byte for every
- * 16. */
-INLINE vu steps_of_chunk(const unsigned char *const *rows, size_t at, int chunk, vf *d)
+INLINE void step_of_part(const block_head *h, int s, vf *scale, vf *shift)
 {
-  vu last[4], scales[4];
-  vf unused;
-  load_words(rows, at + 194, last);
-  vf_from_halves(last[3], &unused, d); /* at 208 */
-  load_words(rows, at + 192, scales);
-  return chunk < 2 ? chunk ? scales[1] : scales[0] : chunk > 2 ? scales[3] : scales[2];
+  int bit = s % 4 * 8;
+  vu q = h->word[1] >> bit & 63, m = h->word[2] >> bit & 63;
+  if (s >= 4) {
+    q = (h->word[3] >> bit & 15) | (h->word[1] >> (bit + 6) & 3) << 4;
+    m = (h->word[3] >> (bit + 4) & 15) | (h->word[2] >> (bit + 6) & 3) << 4;
+  }
+  *scale = h->d * vf_from_bits(q);
+  *shift = -(h->least * vf_from_bits(m));
+}
+
+/* Q6_K: the scale of 16 numbers, `quarter` of a chunk of 64. */
+INLINE vf step_of_16(const block_head *h, int chunk, const int quarter)
+{
+  return h->d * vf_from_int((vi)(h->word[chunk] << (24 - 8 * quarter)) >> 24);
 }
 
 #endif

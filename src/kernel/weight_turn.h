@@ -20,8 +20,6 @@ enum { RUN = 32, PIECE = 16, CHUNK = 64 }; /* numbers; bytes; numbers of a block
 enum { TRAY = VECTOR_BYTES };              /* bytes of a row of numbers that are not in blocks at a time */
 enum { SINK_ROWS = 4 };
 
-typedef const unsigned char *const *byte_rows;
-
 /* Where number i of the rows goes: of a panel (count 0) to its row i at `to`, TILE_COLUMNS floats each; else
  * x[r][i] times it is added to sum[r], r below count, which is a constant wherever it stands. */
 typedef struct sink {
@@ -43,20 +41,6 @@ INLINE void advance(const int count, sink *s, size_t n)
 {
   if (count == 0) s->to += n * TILE_COLUMNS;
   UNROLLED for (int r = 0; r < count; r++) s->x[r] += n;
-}
-
-/* What is read later, asked for in time: `bytes` from place `at` of every row on.  Into the second-level cache,
- * since rows often lie a multiple of 4 KiB apart and all meet in one set of the first. */
-typedef struct ahead_rows {
-  byte_rows rows;
-  ptrdiff_t shift; /* from the place at work to the one asked for */
-} ahead_rows;
-
-INLINE void ask(const ahead_rows *a, size_t at, size_t bytes)
-{
-  for (int r = 0; r < TILE_COLUMNS; r++)
-    for (size_t b = 0; b < bytes; b += LINE * sizeof(float))
-      __builtin_prefetch((const void *)((uintptr_t)a->rows[r] + at + b + (uintptr_t)a->shift), 0, 2);
 }
 
 /* ---- numbers that are not in blocks ---- */
@@ -104,7 +88,7 @@ INLINE void turn_plain(const int count, weight_type type, byte_rows rows, size_t
   unsigned char tray[TILE_COLUMNS][TRAY] __attribute__((aligned(64)));
   const unsigned char *row[TILE_COLUMNS];
   for (; n >= each; n -= each, at += TRAY, advance(count, s, each)) {
-    ask(later, at, TRAY);
+    ask(later, TILE_COLUMNS, at, TRAY);
     turn_tray(count, type, rows, at, each, s);
   }
   if (n == 0) return;
@@ -180,9 +164,9 @@ INLINE void turn_32(const int count, weight_type type, byte_rows rows, size_t at
 INLINE void turn_blocks(const int count, weight_type type, byte_rows rows, size_t at, size_t n,
                         const ahead_rows *later, sink *s)
 {
-  const size_t size = weight_bytes_of(type);
+  const size_t size = weight_bytes_of(type), every = size < FETCH_LINE / 2 ? 2 * RUN : RUN;
   for (size_t i = 0; i < n; i += RUN, at += size, advance(count, s, RUN)) {
-    ask(later, at, size);
+    if (i % every == 0) ask(later, TILE_COLUMNS, at, size);
     if (type == WEIGHT_Q8_0) turn_q8_0(count, rows, at, s);
     else turn_32(count, type, rows, at, s);
   }
@@ -192,20 +176,18 @@ INLINE void turn_blocks(const int count, weight_type type, byte_rows rows, size_
 
 /* The low halves of 32 bytes, then the high ones; of Q5_K the fifth bits of part s are bits s of 32 other
  * bytes. */
-INLINE void turn_45_k(const int count, const bool fifth, byte_rows rows, size_t at, int chunk, sink *s)
+INLINE void turn_45_k(const int count, const bool fifth, byte_rows rows, size_t at, int chunk,
+                      const block_head *head, sink *s)
 {
   vu word[2][TILE_VECTORS][4], high[2][TILE_VECTORS][4], bytes[TILE_VECTORS][4];
   vf scale[2][TILE_VECTORS], shift[2][TILE_VECTORS];
-  EACH_VECTOR {
-    vu head[4];
-    load_words(rows + v * LANES, at, head);
+  EACH_VECTOR
     UNROLLED for (int side = 0; side < 2; side++) {
-      step_of_part(head, 2 * chunk + side, &scale[side][v], &shift[side][v]);
+      step_of_part(&head[v], 2 * chunk + side, &scale[side][v], &shift[side][v]);
       load_words(rows + v * LANES, at + (fifth ? 48 : 16) + 32 * (size_t)chunk + PIECE * (size_t)side,
                  word[side][v]);
       if (fifth) load_words(rows + v * LANES, at + 16 + PIECE * (size_t)side, high[side][v]);
     }
-  }
   UNROLLED for (int side = 0; side < 2; side++)
     UNROLLED for (int p = 0; p < 2; p++) {
       size_t first = (size_t)side * RUN + (size_t)p * PIECE;
@@ -219,22 +201,19 @@ INLINE void turn_45_k(const int count, const bool fifth, byte_rows rows, size_t 
 }
 
 /* Two chunks share 64 bytes of low and 32 of high bits.  A scale for every 16 numbers. */
-INLINE void turn_q6_k(const int count, byte_rows rows, size_t at, int chunk, sink *s)
+INLINE void turn_q6_k(const int count, byte_rows rows, size_t at, int chunk, const block_head *head, sink *s)
 {
   size_t half = (size_t)chunk / 2;
   int bit = chunk % 2 * 4;
-  vf d[TILE_VECTORS];
-  vu high[2][TILE_VECTORS][4], word[TILE_VECTORS][4], four[TILE_VECTORS];
-  EACH_VECTOR {
-    four[v] = steps_of_chunk(rows + v * LANES, at, chunk, &d[v]);
+  vu high[2][TILE_VECTORS][4], word[TILE_VECTORS][4];
+  EACH_VECTOR
     UNROLLED for (size_t p = 0; p < 2; p++)
       load_words(rows + v * LANES, at + 128 + 32 * half + PIECE * p, high[p][v]);
-  }
   UNROLLED for (int side = 0; side < 2; side++)
     UNROLLED for (int p = 0; p < 2; p++) {
       vf scale[TILE_VECTORS], shift[TILE_VECTORS];
       EACH_VECTOR {
-        scale[v] = d[v] * vf_from_int((vi)(four[v] << (24 - 16 * side - 8 * p)) >> 24);
+        scale[v] = step_of_16(&head[v], chunk, 2 * side + p);
         shift[v] = scale[v] * -32.0f;
         load_words(rows + v * LANES, at + 64 * half + 32 * (size_t)side + PIECE * (size_t)p, word[v]);
         UNROLLED for (int j = 0; j < 4; j++)
@@ -247,12 +226,18 @@ INLINE void turn_q6_k(const int count, byte_rows rows, size_t at, int chunk, sin
 INLINE void turn_k(const int count, weight_type type, byte_rows rows, size_t from, size_t n,
                    const ahead_rows *later, sink *s)
 {
-  for (size_t i = from; i < from + n; i += CHUNK, advance(count, s, CHUNK)) {
+  for (size_t i = from; i < from + n;) {
     size_t at = i / 256 * weight_bytes_of(type);
-    int chunk = (int)(i % 256 / CHUNK);
-    ask(later, at + (size_t)chunk * 64, 64); /* about all of a block by and by */
-    if (type == WEIGHT_Q6_K) turn_q6_k(count, rows, at, chunk, s);
-    else turn_45_k(count, type == WEIGHT_Q5_K, rows, at, chunk, s);
+    block_head head[TILE_VECTORS];
+    EACH_VECTOR open_head(type, rows + v * LANES, at, &head[v]);
+    do {
+      int chunk = (int)(i % 256 / CHUNK);
+      ask(later, TILE_COLUMNS, at + (size_t)chunk * 64, 64); /* about all of a block by and by */
+      if (type == WEIGHT_Q6_K) turn_q6_k(count, rows, at, chunk, head, s);
+      else turn_45_k(count, type == WEIGHT_Q5_K, rows, at, chunk, head, s);
+      advance(count, s, CHUNK);
+      i += CHUNK;
+    } while (i % 256 > 0 && i < from + n);
   }
 }
 

@@ -259,17 +259,18 @@ static void meet_rows(const parts_block *b, size_t inner, size_t height, const f
 {
   enum { ROWS = 4 };
   const kernel_table *k = b->k;
+  weight_type type = b->part->type;
   size_t tile = k->tile_columns, runs = inner / ROUNDED_RUN;
   for (size_t from = 0; from < b->width; from += tile) {
-    const void *const *rows = b->row + from;
+    const void *const *rows = b->row + from, *const *next = rows + tile;
     size_t there = smaller(b->width - from, tile), bytes = there * sizeof *c;
     for (size_t i = 0, some; i < height; i += some) {
       float copy[ROWS * PARTS_TILE] = {0}, *at = c + i * c_stride + from, *out = there < tile ? copy : at;
       size_t stride = there < tile ? tile : c_stride;
       some = there < tile ? smaller(height - i, ROWS) : height; /* the last panel is narrow */
       for (size_t j = 0; j < some && there < tile; j++) memcpy(copy + j * tile, at + j * c_stride, bytes);
-      if (rounded) k->multiply_rounded(b->part->type, rows, inner, some, rounded + i * runs, runs, out, stride);
-      else k->multiply(b->part->type, rows, rows + tile, inner, some, x + i * x_stride, x_stride, out, stride);
+      if (rounded) k->multiply_rounded(type, rows, next, inner, some, rounded + i * runs, runs, out, stride);
+      else k->multiply(type, rows, next, inner, some, x + i * x_stride, x_stride, out, stride);
       for (size_t j = 0; j < some && there < tile; j++) memcpy(at + j * c_stride, copy + j * tile, bytes);
     }
   }

@@ -214,13 +214,13 @@ static void check_rounded(const kernel_table *t, weight_type type, size_t n, siz
     for (size_t i = 0; i < n; i++) x[i] = random_float();
     rounded_row(n, x, rounded + r * (runs + 1));
   }
-  t->multiply_rounded(type, rows, n, count, rounded, runs + 1, found, stride);
+  t->multiply_rounded(type, rows, rows, n, count, rounded, runs + 1, found, stride);
   for (size_t w = 0; w < tile; w += reference->tile_columns) {
     size_t width = tile - w < reference->tile_columns ? tile - w : reference->tile_columns;
     const void *some[8];
     for (size_t i = 0; i < 8; i++) some[i] = rows[w + (i < width ? i : 0)];
     for (size_t r = 0; r < count; r++) memcpy(c + r * 8, expected + r * stride + w, width * sizeof *c);
-    reference->multiply_rounded(type, some, n, count, rounded, runs + 1, c, 8);
+    reference->multiply_rounded(type, some, some, n, count, rounded, runs + 1, c, 8);
     for (size_t r = 0; r < count; r++) memcpy(expected + r * stride + w, c + r * 8, width * sizeof *c);
   }
   expect_weights("rounded product", t->name, type, span(count, tile, stride), found, expected);
@@ -239,7 +239,7 @@ static void check_rounded_values(weight_type type, size_t n)
   rounded_run *rounded = (rounded_run *)(void *)guarded_floats(n / ROUNDED_RUN * sizeof *rounded / sizeof *x);
   rounded_row(n, x, rounded);
   weight_widen(type, n, row, w);
-  t->multiply_rounded(type, rows, n, 1, rounded, n / ROUNDED_RUN, c, 8);
+  t->multiply_rounded(type, rows, rows, n, 1, rounded, n / ROUNDED_RUN, c, 8);
   double sum = 0.5, magnitude = 0.5, largest = 0;
   for (size_t i = 0; i < n; i++) {
     double term = (double)w[i] * rounded[i / ROUNDED_RUN].scale * rounded[i / ROUNDED_RUN].q[i % ROUNDED_RUN];
