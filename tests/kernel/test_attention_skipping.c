@@ -35,7 +35,7 @@ static int64_t end_of_block(const attention_head *h, size_t block, bool last)
   return h->key_positions ? h->key_positions[j] : (int64_t)j;
 }
 
-/* The tables of all keys in blocks 0 .. b, or b .. last; biases are counted from the end of b that faces the queries. */
+/* The tables of all keys in blocks 0 .. b, or b .. last; biases count from the end of b that faces the queries. */
 static float *proof_tables(const kernel_table *t, const attention_head *h, bool before)
 {
   size_t d = h->head_size, blocks = (h->keys + B - 1) / B;
@@ -52,7 +52,8 @@ static float *proof_tables(const kernel_table *t, const attention_head *h, bool 
     if (i == 0) continue;
     size_t other = before ? b - 1 : b + 1;
     float shift = h->bias == BIAS_SLOPE ? -h->slope * fabsf((float)(here - end_of_block(h, other, before))) : 0;
-    if (h->bias == BIAS_KEY) shift = rounded_up(offset_between(h, end_key(h, b, before), end_key(h, other, before)));
+    if (h->bias == BIAS_KEY)
+      shift = rounded_up(offset_between(h, end_key(h, b, before), end_key(h, other, before)));
     t->proof_join(tables + other * PROOF_TABLE, shift, tables + b * PROOF_TABLE);
   }
   return tables;
@@ -427,9 +428,10 @@ static void rows_that_miss_dropped_blocks(void **unused)
     for (size_t mask = 0; mask < 8; mask++)
       for (size_t k = 0; k < 5; k++) {
         size_t queries = mask & 1 ? 1 : 140, keys = BLOCKS * B - 7;
-        attention_options o = {.queries = queries, .keys = keys, .first = (ptrdiff_t)(keys - queries), .head_size = 19,
-                               .bias = kinds[k], .factors = k == 2, .window = mask & 2 ? 300 : 0, .positions = mask & 4,
-                               .blocks = true, .gap = mask % 3, .spread = 3};
+        attention_options o = {.queries = queries, .keys = keys, .first = (ptrdiff_t)(keys - queries),
+                               .head_size = 19, .bias = kinds[k], .factors = k == 2,
+                               .window = mask & 2 ? 300 : 0, .positions = mask & 4, .blocks = true,
+                               .gap = mask % 3, .spread = 3};
         attention_head h = k < 4 ? falling_head(t, &o, 0x1p-24) : make_head(&o);
         run_forward(t, &h);
         for (size_t first = 0; first < (keys - queries) / B; first++) {
@@ -453,13 +455,15 @@ static void rows_that_miss_dropped_blocks(void **unused)
               missed++;
               continue;
             }
-            expect_bits("out without dropped blocks", t->name, 19, p.out + r * p.out_stride, h.out + r * h.out_stride);
-            expect_bits("lse without dropped blocks", t->name, 1, p.lse + r * p.row_stride, h.lse + r * h.row_stride);
+            expect_bits("out without dropped blocks", t->name, 19, p.out + r * p.out_stride,
+                        h.out + r * h.out_stride);
+            expect_bits("lse without dropped blocks", t->name, 1, p.lse + r * p.row_stride,
+                        h.lse + r * h.row_stride);
             assert_memory_equal(p.visited + 2 * r * p.row_stride, visited, 2 * sizeof *visited);
           }
           if (tally.missed != 3 + missed)
-            fail_msg("%s: bias %zu, options %zu, first block %zu: expected %lld rows that miss it, found %lld", t->name, k,
-                     mask, first, (long long)missed, (long long)tally.missed - 3);
+            fail_msg("%s: bias %zu, options %zu, first block %zu: expected %lld rows that miss it, found %lld",
+                     t->name, k, mask, first, (long long)missed, (long long)tally.missed - 3);
           complete += first > 0 && missed == 0;
           mixed += missed > 0 && missed < (int64_t)queries;
           guarded_free_to(before);

@@ -1,4 +1,4 @@
-/* allocations.h - counts the program's allocations, where its allocator can be replaced.  In one file of a program. */
+/* allocations.h - counts the program's allocations, where its allocator can be replaced.  In one file of each. */
 #ifndef UNIT_ALLOCATIONS_H
 #define UNIT_ALLOCATIONS_H
 
@@ -19,11 +19,11 @@ void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *pointer, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 void *memalign(size_t alignment, size_t size);
-#define COUNTED(declaration, call)                                                                                               \
-  declaration                                                                                                                    \
-  {                                                                                                                              \
-    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);                                                                       \
-    return call;                                                                                                                 \
+#define COUNTED(declaration, call)                                                                            \
+  declaration                                                                                                 \
+  {                                                                                                           \
+    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);                                                    \
+    return call;                                                                                              \
   }
 COUNTED(void *malloc(size_t size), __libc_malloc(size))
 COUNTED(void *calloc(size_t count, size_t size), __libc_calloc(count, size))

@@ -1,5 +1,5 @@
-/* attention_expect.h - what calls of the attention operator must give: the numbers of the formula within its slack, or
- * the bits of another call.  The one header of the operator's tests. */
+/* attention_expect.h - what calls of the attention operator must give: the numbers of the formula within its
+ * slack, or the bits of another call.  The one header of the operator's tests. */
 #ifndef UNIT_ATTENTION_EXPECT_H
 #define UNIT_ATTENTION_EXPECT_H
 

@@ -144,7 +144,8 @@ static inline double formula_bias(const formula *f, const alibi_attention *a, in
     return formula_read(f, b->added + entry);
   case ALIBI_BIAS_KEY: {
     const double *offset = b->offsets + j * a->heads + h;
-    return *offset + (b->query_offsets ? b->query_offsets[i * a->heads + h] : 0) + (offset == f->nudged ? f->nudge : 0);
+    return *offset + (b->query_offsets ? b->query_offsets[i * a->heads + h] : 0) +
+           (offset == f->nudged ? f->nudge : 0);
   }
   case ALIBI_BIAS_ROWS:
     b->rows(b->user, h, i, j, 1, &piece);

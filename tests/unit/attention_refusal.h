@@ -1,5 +1,5 @@
-/* attention_refusal.h - what the tests of bad input to the attention operator share: the sentence of a refusal, and that
- * nothing was written. */
+/* attention_refusal.h - what the tests of bad input to the attention operator share: the sentence of a refusal,
+ * and that nothing was written. */
 #ifndef UNIT_ATTENTION_REFUSAL_H
 #define UNIT_ATTENTION_REFUSAL_H
 
@@ -30,7 +30,8 @@ static inline bool says_one(const char *message, const char *says)
   return false;
 }
 
-static inline void expect_invalid(const char *where, alibi_status found, const alibi_error *error, const char *says)
+static inline void expect_invalid(const char *where, alibi_status found, const alibi_error *error,
+                                  const char *says)
 {
   const char *m = error->message;
   if (found != ALIBI_INVALID)

@@ -1,5 +1,5 @@
-/* comma_locale.h - a locale whose numbers have a comma, whatever locales are installed.  Include after cmocka.h and
- * scratch.h; the folder of scratch.h is made. */
+/* comma_locale.h - a locale whose numbers have a comma, whatever locales are installed.  Include after cmocka.h
+ * and scratch.h; the folder of scratch.h is made. */
 #ifndef UNIT_COMMA_LOCALE_H
 #define UNIT_COMMA_LOCALE_H
 

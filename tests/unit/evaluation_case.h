@@ -63,7 +63,8 @@ static inline alibi_evaluate_options with(int protocol, int64_t window, int64_t 
   return o;
 }
 
-static inline alibi_evaluation *begin(alibi_model *model, size_t count, const size_t *documents, size_t document_count)
+static inline alibi_evaluation *begin(alibi_model *model, size_t count, const size_t *documents,
+                                      size_t document_count)
 {
   alibi_error error = {0};
   alibi_evaluation *e;
@@ -102,7 +103,8 @@ static inline alibi_target target(const alibi_evaluation *e, size_t row, int64_t
   return t;
 }
 
-static inline void expect_same_losses(const alibi_evaluation *a, size_t row_a, const alibi_evaluation *b, size_t row_b)
+static inline void expect_same_losses(const alibi_evaluation *a, size_t row_a, const alibi_evaluation *b,
+                                      size_t row_b)
 {
   int64_t count = alibi_evaluation_target_count(a, row_a);
   assert_int_equal(count, alibi_evaluation_target_count(b, row_b));

@@ -1,5 +1,5 @@
-/* position_under_test.h - one position method at a time, with settings and a request, and the sentence where its plan is refused.
- * Include after cmocka.h. */
+/* position_under_test.h - one position method at a time, with settings and a request, and the sentence where its
+ * plan is refused.  Include after cmocka.h. */
 #ifndef UNIT_POSITION_UNDER_TEST_H
 #define UNIT_POSITION_UNDER_TEST_H
 

@@ -313,7 +313,8 @@ static const fault faults[] = {
     {"no offsets", "offsets", fault_offsets_null, call_set_offsets, ROWS_OF_KEYS},
     {"an infinite offset", "offsets[3]", fault_offsets_infinite, call_set_offsets, ROWS_OF_KEYS},
     {"an offset of -2e38", "offsets[3]", fault_offsets_huge, call_set_offsets, ROWS_OF_KEYS},
-    {"an offset of a query that is no number", "query_offsets[5]", fault_query_offsets_nan, call_set_offsets, ROWS_OF_KEYS},
+    {"an offset of a query that is no number", "query_offsets[5]", fault_query_offsets_nan, call_set_offsets,
+     ROWS_OF_KEYS},
     {"no rows", "rows", fault_rows_null, call_set_rows, ROWS_OF_KEYS},
     {"backward without lse", "lse", fault_back_lse_null, NULL, BACKWARD},
     {"backward without visited", "visited", fault_back_visited_null, NULL, BACKWARD},
@@ -537,7 +538,7 @@ static void structs_of_other_versions(void **unused)
   call_free_all();
 }
 
-/* A report is written as far as its size says: a shorter one not beyond its end, a longer one as far as is known. */
+/* A report is written as far as its size says: a shorter one not beyond its end, a longer one as far as known. */
 static void reports_of_other_versions(void **unused)
 {
   (void)unused;
@@ -589,7 +590,8 @@ static void scratch_and_report_of_their_own(void **unused)
   size_t places[] = {0, c->out.floats, bytes / sizeof(float) - 1};
   for (size_t n = 0; n < 3; n++) {
     c->a.out.data = room + places[n];
-    expect_invalid("forward", alibi_attention_forward(context, &c->a, room, floats * sizeof(float), &e), &e, "scratch");
+    expect_invalid("forward", alibi_attention_forward(context, &c->a, room, floats * sizeof(float), &e), &e,
+                   "scratch");
   }
   c->a.out.data = room;
   assert_int_equal(alibi_attention_forward(context, &c->a, room + c->out.floats, bytes, &e), ALIBI_OK);

@@ -1,6 +1,6 @@
-/* The attention operator as a stranger calls it: random legal calls are the formula, forward, backward and decoded;
- * random spoilt ones are refused or done, and never end the program (look with -DALIBI_SANITIZE=ON; more rounds:
- * -DROUNDS=100000). */
+/* The attention operator as a stranger calls it: random legal calls are the formula, forward, backward and
+ * decoded; random spoilt ones are refused or done, and never end the program (look with -DALIBI_SANITIZE=ON; more
+ * rounds: -DROUNDS=100000). */
 #include <limits.h>
 
 #include "unit/attention_expect.h"
@@ -133,7 +133,8 @@ static void legal_calls_are_the_formula(void **unused)
  * could tell to be wrong. */
 static int64_t spoilt_size(int64_t was)
 {
-  static const int64_t impossible[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX / 2, INT64_C(1) << 60, INT64_C(1) << 62};
+  static const int64_t impossible[] = {-1,            INT64_MIN,        INT64_MAX,
+                                       INT64_MAX / 2, INT64_C(1) << 60, INT64_C(1) << 62};
   return once_in(3) || was > 1 << 20 || was < 0 ? impossible[chance(0, 5)] : chance(-1, was);
 }
 
@@ -145,7 +146,8 @@ static int spoilt_int(int was)
 
 static int64_t spoilt_number(void)
 {
-  static const int64_t far[] = {INT64_MIN, INT64_MIN + 1, INT64_MAX, INT64_C(1) << 53, -(INT64_C(1) << 53), 1 << 30};
+  static const int64_t far[] = {INT64_MIN,        INT64_MIN + 1,       INT64_MAX,
+                                INT64_C(1) << 53, -(INT64_C(1) << 53), 1 << 30};
   return once_in(2) ? far[chance(0, 5)] : chance(-700, 700);
 }
 
@@ -187,7 +189,8 @@ static void spoil_bias(call *c)
 {
   alibi_bias *b = &c->a.bias;
   float *added = call_floats(b->added);
-  double *slopes = call_doubles(b->slopes), *offsets = call_doubles(b->offsets), *own = call_doubles(b->query_offsets);
+  double *slopes = call_doubles(b->slopes), *offsets = call_doubles(b->offsets);
+  double *own = call_doubles(b->query_offsets);
   switch (chance(0, 12)) {
   case 0: b->kind = (alibi_bias_kind)chance(-1, 6); break;
   case 1: b->total_heads = spoilt_int(9); break;

@@ -2,8 +2,8 @@
  * distance 0, and the cap's own function. */
 #include "unit/attention_expect.h"
 
-/* What is not visited weighs no more than reported, and that is within the tolerance; the rest is the formula, as are
- * the gradients of what was visited. */
+/* What is not visited weighs no more than reported, and that is within the tolerance; the rest is the formula, as
+ * are the gradients of what was visited. */
 static void expect_proven(call *c)
 {
   call_forward(c);
@@ -20,13 +20,14 @@ static void expect_proven(call *c)
 
 /* ---- a cap lifts what is below 0 ---- */
 
-/* Products of about -30 become -5 under a cap of 5, near and far: a bound by the products themselves would let nearly
- * all far keys go. */
+/* Products of about -30 become -5 under a cap of 5, near and far: a bound by the products themselves would let
+ * nearly all far keys go. */
 static void a_cap_lifts_negative_scores(void **unused)
 {
   (void)unused;
   static const double slopes[] = {1.0 / 256, 1.0 / 64};
-  static const alibi_bias_kind kinds[] = {ALIBI_BIAS_SLOPE, ALIBI_BIAS_DISTANCE, ALIBI_BIAS_DISTANCE, ALIBI_BIAS_KEY};
+  static const alibi_bias_kind kinds[] = {ALIBI_BIAS_SLOPE, ALIBI_BIAS_DISTANCE, ALIBI_BIAS_DISTANCE,
+                                          ALIBI_BIAS_KEY};
   for (size_t k = 0; k < 4; k++)
     for (int nearer = 0; nearer < 2; nearer++)
       for (int sides = 0; sides < 2; sides++) {
@@ -59,7 +60,8 @@ static void a_cap_lifts_negative_scores(void **unused)
             if (k == 2) call_floats(c->a.bias.factor)[h * c->a.bias.distances + e] = 1;
           }
           for (int64_t j = 0; k == 3 && j < o.keys; j++)
-            call_doubles(c->a.bias.offsets)[j * 2 + h] = -slopes[h] * (double)llabs(formula_distance(&c->a, 0, 0, j));
+            call_doubles(c->a.bias.offsets)[j * 2 + h] =
+                -slopes[h] * (double)llabs(formula_distance(&c->a, 0, 0, j));
           if (k == 3) c->a.bias.query_offsets = NULL;
         }
         expect_proven(c);
@@ -70,8 +72,8 @@ static void a_cap_lifts_negative_scores(void **unused)
 
 /* ---- tables without distance 0 ---- */
 
-/* Queries far beyond the last key, or, where both sides are seen, far before the first: a table as long as what is seen
- * begins at a large distance.  It lies in memory of just its size. */
+/* Queries far beyond the last key, or, where both sides are seen, far before the first: a table as long as what is
+ * seen begins at a large distance.  It lies in memory of just its size. */
 static void tables_that_begin_far_away(void **unused)
 {
   (void)unused;
@@ -103,8 +105,8 @@ static void tables_that_begin_far_away(void **unused)
       assert_true(before ? b->lowest + b->distances - 1 < 0 : b->lowest > 0);
       expect_proven(c);
       if (call_skips() && !(c->report.pairs_visited * 4 < c->report.pairs_visible * 3))
-        fail_msg("%s: expected less than 3/4 of %lld pairs, found %lld", call_name, (long long)c->report.pairs_visible,
-                 (long long)c->report.pairs_visited);
+        fail_msg("%s: expected less than 3/4 of %lld pairs, found %lld", call_name,
+                 (long long)c->report.pairs_visible, (long long)c->report.pairs_visited);
       call_free_all();
     }
 }

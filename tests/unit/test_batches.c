@@ -206,11 +206,13 @@ static void sources_that_cannot_serve_are_refused(void **unused)
                       "test: expected at least 9 tokens (the training length and one more), found 8");
   options.documents = ALIBI_DOCUMENTS_APART;
   assert_int_equal(batches_init(&b, &source, NULL, 1, &options, 4, &error), ALIBI_INVALID);
-  assert_non_null(strstr(error.message, "expected to know where documents begin, since they are to be kept apart"));
+  assert_non_null(
+      strstr(error.message, "expected to know where documents begin, since they are to be kept apart"));
   options.documents = ALIBI_DOCUMENTS_JOINED;
   options.order = ALIBI_ORDER_DOCUMENTS;
   assert_int_equal(batches_init(&b, &source, NULL, 1, &options, 4, &error), ALIBI_INVALID);
-  assert_non_null(strstr(error.message, "expected to know where documents begin, since sequences are to begin there"));
+  assert_non_null(
+      strstr(error.message, "expected to know where documents begin, since sequences are to begin there"));
   options.order = ALIBI_ORDER_EPOCHS;
   static const double wrong[] = {0, -1, 1.0 / 0.0};
   for (size_t i = 0; i < 3; i++) {

@@ -390,8 +390,8 @@ static void the_newest_whole_one_is_found(void **unused)
   token_source_close(&source);
 }
 
-/* A removal that stops halfway leaves no damaged checkpoint: here because a directory lies in it, in use because the
- * process is killed when a training has come to its end. */
+/* A removal that stops halfway leaves no damaged checkpoint: here because a directory lies in it, in use because
+ * the process is killed when a training has come to its end. */
 static void a_removal_that_stops_leaves_no_half(void **unused)
 {
   (void)unused;

@@ -1,5 +1,6 @@
-/* Extensions as text: what is read is written back to the same, every slip is a sentence that names option, extension and
- * setting, lists of a study are cut where they should be, and sessions and evaluations run with what the text says. */
+/* Extensions as text: what is read is written back to the same, every slip is a sentence that names option,
+ * extension and setting, lists of a study are cut where they should be, and sessions and evaluations run with what
+ * the text says. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +45,8 @@ static void settings_are_read(void **unused)
 static void what_is_read_is_written(void **unused)
 {
   (void)unused;
-  static const char *const texts[] = {"yarn", "yarn:factor=4", "yarn:factor=4,beta_fast=16.5,truncate=false", "linear:factor=0.1"};
+  static const char *const texts[] = {"yarn", "yarn:factor=4", "yarn:factor=4,beta_fast=16.5,truncate=false",
+                                      "linear:factor=0.1"};
   char text[EXTENSION_TEXT_SIZE];
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     extension_choice c = read_text("rope", texts[i]);
@@ -80,7 +82,8 @@ static void slips_are_sentences(void **unused)
   };
   extension_choice choice;
   for (size_t i = 0; i < sizeof slips / sizeof slips[0]; i++) {
-    assert_int_equal(extension_text_read("--extend", slips[i].method, slips[i].text, &choice, &error), ALIBI_INVALID);
+    assert_int_equal(extension_text_read("--extend", slips[i].method, slips[i].text, &choice, &error),
+                     ALIBI_INVALID);
     assert_string_equal(error.message, slips[i].sentence);
   }
   char longest[1000];
@@ -95,7 +98,8 @@ static void slips_are_sentences(void **unused)
 static void lists_are_cut_between_extensions(void **unused)
 {
   (void)unused;
-  static const char *const expected[] = {"ntk", "yarn:factor=4,beta_fast=16", "yarn:factor=2", "factor=9", "linear"};
+  static const char *const expected[] = {"ntk", "yarn:factor=4,beta_fast=16", "yarn:factor=2", "factor=9",
+                                         "linear"};
   const char *list = " ntk,yarn:factor=4, beta_fast=16 ,yarn:factor=2,";
   char text[64];
   size_t length;
@@ -183,9 +187,11 @@ static void sessions_of_other_settings_are_others(void **unused)
   alibi_session_free(shared);
   o.extend = "ntk";
   assert_int_equal(alibi_session_share(sessions[2], 30, &o, &shared, &error), ALIBI_INVALID);
-  assert_string_equal(error.message, "session: expected the extension of the session that it begins with, ntk:factor=2, found 'ntk'");
+  assert_string_equal(error.message, "session: expected the extension of the session that it begins with, "
+                                     "ntk:factor=2, found 'ntk'");
   assert_int_equal(open_with(model, "ntk:faktor=2", &shared), ALIBI_INVALID);
-  assert_string_equal(error.message, "extend: ntk: expected settings from factor, original_length, found 'faktor'");
+  assert_string_equal(error.message,
+                      "extend: ntk: expected settings from factor, original_length, found 'faktor'");
   for (size_t i = 0; i < 3; i++) alibi_session_free(sessions[i]);
   alibi_model_free(model);
   alibi_context_free(context);

@@ -1,6 +1,6 @@
-/* An extension as part of a model, and training that goes on from a trained model: files keep the extension, it is used
- * wherever the model runs, frequencies refer to the first trained length, a longer length is learned, and what cannot change is
- * refused by name. */
+/* An extension as part of a model, and training that goes on from a trained model: files keep the extension, it is
+ * used wherever the model runs, frequencies refer to the first trained length, a longer length is learned, and
+ * what cannot change is refused by name. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,7 +80,8 @@ static alibi_model *trained(const char *settings, int64_t steps)
   alibi_model *copy;
   alibi_train_options_init(&o);
   o.steps = steps, o.batch_tokens = 8 * config.train_length;
-  if (alibi_trainer_new(context, &config, &o, corpus, CORPUS, &trainer, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  if (alibi_trainer_new(context, &config, &o, corpus, CORPUS, &trainer, &error) != ALIBI_OK)
+    fail_msg("%s", error.message);
   for (int64_t i = 0; i < steps; i++) assert_int_equal(alibi_trainer_step(trainer, &report, &error), ALIBI_OK);
   const char *folder = scratch_path("trained");
   assert_int_equal(alibi_model_save(alibi_trainer_model(trainer), folder, &error), ALIBI_OK);
@@ -160,10 +161,12 @@ static void opens_not(const char *from, const char *to, const char *sentence)
 static void files_are_read_strictly(void **unused)
 {
   (void)unused;
-  opens_not("\"name\":\"yarn\"", "\"name\":\"yearn\"", "extension: expected an extension of position method 'rope'");
+  opens_not("\"name\":\"yarn\"", "\"name\":\"yearn\"",
+            "extension: expected an extension of position method 'rope'");
   opens_not("\"name\":\"yarn\",", "", "extension: expected an object with a name");
   opens_not("\"beta_fast\"", "\"beta_faster\"", "beta_faster");
-  opens_not("\"beta_fast\":32.0", "\"beta_fast\":0.5", "expected beta_fast of at least beta_slow, found 0.5 and 1");
+  opens_not("\"beta_fast\":32.0", "\"beta_fast\":0.5",
+            "expected beta_fast of at least beta_slow, found 0.5 and 1");
   opens_not("\"factor\":4.0", "\"factor\":-4.0", "factor");
   opens_not("\"factor\":4.0", "\"factor\":2.0", "expected the configuration that");
   opens_not("\"original_length\":0,", "\"original_length\":-1,", "original_length");
@@ -204,8 +207,8 @@ static void a_longer_length_is_learned(void **unused)
   alibi_model_free(from);
 }
 
-/* Before any step the tuned model at its length is the first one with the extension at that length: the factor is fixed and the
- * frequencies are those of the first length. */
+/* Before any step the tuned model at its length is the first one with the extension at that length: the factor is
+ * fixed and the frequencies are those of the first length. */
 static void frequencies_refer_to_the_first_length(void **unused)
 {
   (void)unused;
@@ -220,7 +223,8 @@ static void frequencies_refer_to_the_first_length(void **unused)
     tiny_set(&config, text);
     alibi_train_options_init(&o);
     o.batch_tokens = LONG;
-    assert_int_equal(alibi_trainer_new_from(context, from, &config, &o, corpus, CORPUS, &trainer, &error), ALIBI_OK);
+    assert_int_equal(alibi_trainer_new_from(context, from, &config, &o, corpus, CORPUS, &trainer, &error),
+                     ALIBI_OK);
     alibi_model *model = alibi_trainer_model(trainer);
     assert_true(nll(model, LONG, NULL) == nll(from, LONG, extensions[i]));
     snprintf(text, sizeof text, "%s:factor=4", extensions[i]);
@@ -236,7 +240,8 @@ static void frequencies_refer_to_the_first_length(void **unused)
 static void tuning_goes_on_from_the_first_length(void **unused)
 {
   (void)unused;
-  alibi_model *from = trained("position=rope", 5), *twice = tuned(from, "train_length=48 extension=ntk", 1, NULL, NULL);
+  alibi_model *from = trained("position=rope", 5);
+  alibi_model *twice = tuned(from, "train_length=48 extension=ntk", 1, NULL, NULL);
   assert_true(twice->config.original_length == TRAINED);
   assert_true(*(const double *)twice->config.extension_options.bytes == 2);
   alibi_model *more = tuned(twice, "train_length=96 extension=ntk", 1, NULL, NULL);
@@ -250,12 +255,13 @@ static void tuning_goes_on_from_the_first_length(void **unused)
   alibi_model_free(back);
 }
 
-/* A run-time extension of a model that was tuned without one refers to its latest length; t5's last bucket and log-n to the
- * first. */
+/* A run-time extension of a model that was tuned without one refers to its latest length; t5's last bucket and
+ * log-n to the first. */
 static void what_refers_to_which_length(void **unused)
 {
   (void)unused;
-  alibi_model *from = trained("position=rope", 5), *model = tuned(from, "train_length=96 rope_base=500000", 1, NULL, NULL);
+  alibi_model *from = trained("position=rope", 5);
+  alibi_model *model = tuned(from, "train_length=96 rope_base=500000", 1, NULL, NULL);
   assert_true(nll(model, LONG, "ntk") == nll(model, LONG, NULL));
   assert_true(nll(model, 2 * LONG, "ntk") == nll(model, 2 * LONG, "ntk:factor=2"));
   alibi_model_free(from);
@@ -269,7 +275,8 @@ static void what_refers_to_which_length(void **unused)
     tiny_set(&config, "train_length=96");
     alibi_train_options_init(&o);
     o.batch_tokens = LONG;
-    assert_int_equal(alibi_trainer_new_from(context, from, &config, &o, corpus, CORPUS, &trainer, &error), ALIBI_OK);
+    assert_int_equal(alibi_trainer_new_from(context, from, &config, &o, corpus, CORPUS, &trainer, &error),
+                     ALIBI_OK);
     assert_true(nll(alibi_trainer_model(trainer), LONG, NULL) == nll(from, LONG, NULL));
     alibi_trainer_free(trainer);
     alibi_model_free(from);
@@ -286,8 +293,10 @@ static void an_extension_leaves_the_method_alone(void **unused)
   alibi_model_free(longer);
   alibi_model_free(from);
   static const char *const policies[] = {"clamp", "wrap"};
-  alibi_model *learned = trained("position=learned", 3), *shorter = tuned(learned, "train_length=12", 1, NULL, NULL),
-              *sinusoidal = trained("position=sinusoidal", 3), *stretched = tuned(sinusoidal, "train_length=96", 1, NULL, NULL);
+  alibi_model *learned = trained("position=learned", 3);
+  alibi_model *shorter = tuned(learned, "train_length=12", 1, NULL, NULL);
+  alibi_model *sinusoidal = trained("position=sinusoidal", 3);
+  alibi_model *stretched = tuned(sinusoidal, "train_length=96", 1, NULL, NULL);
   for (size_t i = 0; i < 2; i++) {
     assert_true(nll(shorter, TRAINED, policies[i]) == nll(shorter, TRAINED, NULL));
     assert_true(isfinite(nll(shorter, 2 * TRAINED, policies[i])));
@@ -300,8 +309,8 @@ static void an_extension_leaves_the_method_alone(void **unused)
   alibi_model_free(stretched);
 }
 
-/* A model that was trained further without an extension, and then again with one: what was run with an extension before is what the
- * training with it begins from, for any extension that has a length to refer to. */
+/* A model that was trained further without an extension, and then again with one: what was run with an extension
+ * before is what the training with it begins from, for any extension that has a length to refer to. */
 static void an_extension_refers_to_what_was_trained_without_it(void **unused)
 {
   (void)unused;
@@ -353,7 +362,8 @@ static void an_extension_is_replaced_by_a_longer_one(void **unused)
   assert_int_equal(fine_tune_check_kept(&extended->config, &config, &error), ALIBI_OK);
   config.train_length = 97;
   assert_int_equal(fine_tune_check_kept(&extended->config, &config, &error), ALIBI_INVALID);
-  scratch_says(error.message, "'linear' with a factor of 2, reaches 96 tokens, not 97: expected --extend beside it");
+  scratch_says(error.message,
+               "'linear' with a factor of 2, reaches 96 tokens, not 97: expected --extend beside it");
   assert_int_equal(fine_tune_check_kept(&middle->config, &config, &error), ALIBI_OK);
   alibi_model_free(from);
   alibi_model_free(middle);
@@ -365,7 +375,8 @@ static void an_extension_is_replaced_by_a_longer_one(void **unused)
 static void a_configuration_is_settled_once(void **unused)
 {
   (void)unused;
-  static const char *const changes[] = {"train_length=96 extension=yarn", "train_length=96", "train_length=12 original_length=7",
+  static const char *const changes[] = {"train_length=96 extension=yarn", "train_length=96",
+                                        "train_length=12 original_length=7",
                                         "train_length=96 extension=dynamic original_length=96"};
   alibi_model *from = trained("position=rope", 3), *middle = tuned(from, "train_length=48", 1, NULL, NULL);
   for (size_t i = 0; i < 4; i++) {
@@ -403,13 +414,17 @@ static void what_cannot_change_is_named(void **unused)
   refused(rope, "width=64", "fine-tuning: width: expected that of the trained model, 32, found 64");
   refused(rope, "heads=8", "fine-tuning: heads: expected that of the trained model, 4, found 8");
   refused(rope, "position=alibi", "fine-tuning: position: expected that of the trained model, rope, found alibi");
-  refused(rope, "rope_fraction=0.5", "fine-tuning: rope fraction: expected that of the trained model, 1, found 0.5");
+  refused(rope, "rope_fraction=0.5",
+          "fine-tuning: rope fraction: expected that of the trained model, 1, found 0.5");
   refused(rope, "norm=rmsnorm", "fine-tuning: norm: expected that of the trained model, layernorm, found rmsnorm");
-  refused(rope, "score_scaling=ssmax", "fine-tuning: score_scaling: expected that of the trained model, none, found ssmax");
+  refused(rope, "score_scaling=ssmax",
+          "fine-tuning: score_scaling: expected that of the trained model, none, found ssmax");
   refused(sinusoidal, "sinusoidal_base=500", "fine-tuning: sinusoidal base: expected that of the trained model");
-  refused(learned, "train_length=96", "train_length: expected at most the 24 positions that the method 'learned' has, found 96");
+  refused(learned, "train_length=96",
+          "train_length: expected at most the 24 positions that the method 'learned' has, found 96");
   alibi_model *longer = tuned(sinusoidal, "train_length=96", 1, NULL, NULL);
-  refused(longer, "train_length=192 extension=clamp", "the 96 tokens that the model was trained at without it, found 'clamp'");
+  refused(longer, "train_length=192 extension=clamp",
+          "the 96 tokens that the model was trained at without it, found 'clamp'");
   alibi_model_free(longer);
   alibi_model *shorter = tuned(learned, "train_length=12", 1, NULL, NULL);
   assert_true(parameter_find(&shorter->list, "position.embedding")->rows == TRAINED);
@@ -419,7 +434,8 @@ static void what_cannot_change_is_named(void **unused)
   alibi_model_free(sinusoidal);
 }
 
-/* What parts two extensions of slopes that are one for a model as trained: a factor for good, and one that follows each text. */
+/* What parts two extensions of slopes that are one for a model as trained: a factor for good, and one that follows
+ * each text. */
 static void a_dynamic_factor_goes_on_following(void **unused)
 {
   (void)unused;
@@ -435,7 +451,8 @@ static void a_dynamic_factor_goes_on_following(void **unused)
     tiny_set(&config, text);
     alibi_train_options_init(&o);
     o.batch_tokens = LONG;
-    assert_int_equal(alibi_trainer_new_from(context, from, &config, &o, corpus, CORPUS, &trainer, &error), ALIBI_OK);
+    assert_int_equal(alibi_trainer_new_from(context, from, &config, &o, corpus, CORPUS, &trainer, &error),
+                     ALIBI_OK);
     alibi_model *model = alibi_trainer_model(trainer);
     assert_true(nll(model, LONG, NULL) == nll(from, LONG, "linear:factor=4"));
     assert_true(nll(model, TRAINED, NULL) == nll(from, TRAINED, i == 0 ? "linear:factor=4" : NULL));

@@ -1,5 +1,5 @@
-/* FIRE: pieces of rows against the formula written out unit by unit in double, gathered gradients against that formula's own
- * derivatives, and both in a whole model. */
+/* FIRE: pieces of rows against the formula written out unit by unit in double, gathered gradients against that
+ * formula's own derivatives, and both in a whole model. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -182,8 +182,10 @@ static void kinks_at_odd_places(void **unused)
 static void initial_values_are_those_of_the_paper(void **unused)
 {
   (void)unused;
-  static const char *const names[PARAMETERS] = {"position.input_weight", "position.input_bias", "position.output_weight",
-                                                "position.distance_scale", "position.threshold_scale"}; /* files store them */
+  /* Files store them by these names. */
+  static const char *const names[PARAMETERS] = {"position.input_weight", "position.input_bias",
+                                                "position.output_weight", "position.distance_scale",
+                                                "position.threshold_scale"};
   subject s;
   open_subject(&s, 8, 1, 0.1f, 1);
   position_parameter list[POSITION_MAX_PARAMETERS];
@@ -226,7 +228,8 @@ static void truth_backward(const subject *s, size_t h, size_t i, size_t j, doubl
   double by_scale = (t / (c * t + 1) * below - above * m / (c * m + 1)) / (below * below);
   double by_most = -above * (c / (c * m + 1)) / (below * below);
   grads[SCALE][0] += dx * by_scale * (s->values[SCALE][0] < 0 ? -1 : 1);
-  if ((double)i < most_of(s)) grads[THRESHOLD][0] += dx * by_most * (TRAINED / 4.0) * (s->values[THRESHOLD][0] < 0 ? -1 : 1);
+  if ((double)i < most_of(s))
+    grads[THRESHOLD][0] += dx * by_most * (TRAINED / 4.0) * (s->values[THRESHOLD][0] < 0 ? -1 : 1);
 }
 
 typedef struct gradients {
@@ -387,7 +390,8 @@ static void bench_open(bench *b, const char *isa, int threads, const char *setti
   if (model_pass_new(b->model, &shape, &b->pass, &error) != ALIBI_OK) fail_msg("%s", error.message);
   b->grads = calloc(b->model->list.floats, sizeof(float));
   assert_non_null(b->grads);
-  assert_int_equal(model_parameters_new(&b->model->list, &b->model->config, b->grads, &b->pointers, &error), ALIBI_OK);
+  assert_int_equal(
+      model_parameters_new(&b->model->list, &b->model->config, b->grads, &b->pointers, &error), ALIBI_OK);
   tiny_tokens(b->tokens, ROWS, 21, VOCABULARY);
   tiny_tokens(b->targets, ROWS, 22, VOCABULARY);
 }
@@ -424,7 +428,8 @@ static const parameter *own_parameter(const bench *b, size_t which)
 {
   size_t seen = 0;
   for (size_t i = 0; i < b->model->list.count; i++)
-    if (strncmp(b->model->list.items[i].name, "position.", 9) == 0 && seen++ == which) return &b->model->list.items[i];
+    if (strncmp(b->model->list.items[i].name, "position.", 9) == 0 && seen++ == which)
+      return &b->model->list.items[i];
   return NULL;
 }
 

@@ -1,5 +1,6 @@
-/* Forgetting gates in whole models: constant gates are ALiBi; sums that reach thousands keep what near keys differ by; any cut of
- * a text, any sharing and dropping of keys gives the bits of one pass; and gradients are those of the loss. */
+/* Forgetting gates in whole models: constant gates are ALiBi; sums that reach thousands keep what near keys differ
+ * by; any cut of a text, any sharing and dropping of keys gives the bits of one pass; and gradients are those of
+ * the loss. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +42,8 @@ static void reader_open(reader *r, const char *isa, int threads, const char *set
   r->targets = calloc(length, sizeof *r->targets);
   r->gradients = calloc(r->model->list.floats, sizeof *r->gradients);
   assert_true(r->tokens && r->targets && r->gradients);
-  assert_int_equal(model_parameters_new(&r->model->list, &r->model->config, r->gradients, &r->pointers, &error), ALIBI_OK);
+  assert_int_equal(
+      model_parameters_new(&r->model->list, &r->model->config, r->gradients, &r->pointers, &error), ALIBI_OK);
   tiny_tokens(r->tokens, length, 31, VOCABULARY);
   tiny_tokens(r->targets, length, 32, VOCABULARY);
 }
@@ -122,7 +124,9 @@ static void copy_values(const reader *from, const reader *to)
 {
   for (size_t i = 0; i < from->model->list.count; i++) {
     const parameter *p = &from->model->list.items[i], *same = parameter_find(&to->model->list, p->name);
-    if (same) memcpy(to->model->values + same->offset, from->model->values + p->offset, parameter_elements(p) * sizeof(float));
+    if (same)
+      memcpy(to->model->values + same->offset, from->model->values + p->offset,
+             parameter_elements(p) * sizeof(float));
   }
 }
 
@@ -150,7 +154,8 @@ static void constant_gates_are_alibi(void **unused)
     float *found = losses(&fox), *expected = losses(&alibi);
     for (size_t i = 0; i < LONG; i++)
       if (!(fabsf(found[i] - expected[i]) <= 2e-5f))
-        fail_msg("%s: token %zu: expected a loss of %.8g, found %.8g", settings[0], i, (double)expected[i], (double)found[i]);
+        fail_msg("%s: token %zu: expected a loss of %.8g, found %.8g", settings[0], i, (double)expected[i],
+                 (double)found[i]);
     free(found);
     free(expected);
     reader_close(&fox);
@@ -170,7 +175,8 @@ static void gates_may_be_0_and_1(void **unused)
     reader_open(&fox, NULL, 2, "position=fox", 300);
     reader_open(&none, NULL, 2, "position=none", 300);
     copy_values(&none, &fox);
-    memset(values_of(&fox, "position.gate.weight"), 0, parameter_elements(find(&fox, "position.gate.weight")) * sizeof(float));
+    memset(values_of(&fox, "position.gate.weight"), 0,
+           parameter_elements(find(&fox, "position.gate.weight")) * sizeof(float));
     for (size_t i = 0; i < 8; i++) values_of(&fox, "position.gate.bias")[i] = logits[k];
     float *found = losses(&fox), *expected = losses(&none);
     assert_true(isfinite(gradient(&fox)));
@@ -179,7 +185,8 @@ static void gates_may_be_0_and_1(void **unused)
       for (size_t i = 0; i < 300; i++) assert_true(fabsf(found[i] - expected[i]) <= 1e-5f);
     for (size_t i = 0; k == 0 && i < 300; i++) /* a loss depends on the token and its target alone */
       for (size_t j = 0; j < i; j++)
-        if (fox.tokens[i] == fox.tokens[j] && fox.targets[i] == fox.targets[j]) assert_true(fabsf(found[i] - found[j]) <= 1e-5f);
+        if (fox.tokens[i] == fox.tokens[j] && fox.targets[i] == fox.targets[j])
+          assert_true(fabsf(found[i] - found[j]) <= 1e-5f);
     free(found);
     free(expected);
     reader_close(&fox);
@@ -187,8 +194,8 @@ static void gates_may_be_0_and_1(void **unused)
   }
 }
 
-/* Sums of tens of thousands, in which a near key is a matter of thousandths: the second half of a text, which the steep gates in its
- * middle cut off from the first, has the losses that it has alone. */
+/* Sums of tens of thousands, in which a near key is a matter of thousandths: the second half of a text, which the
+ * steep gates in its middle cut off from the first, has the losses that it has alone. */
 static void long_sums_keep_near_keys(void **unused)
 {
   (void)unused;
@@ -217,11 +224,12 @@ static void long_sums_keep_near_keys(void **unused)
 
 /* ---- skipping, threads, cuts ---- */
 
-/* What skipping may move a parameter's gradient by, as a share of the largest of its kind.  In exact numbers it is 2e-8: that is by how
- * much gradients by differences, in double, of a model that sees the visited keys only are off from those of the whole one.  The rest
- * is rounding, of both runs: the gradient at a gate is a sum over all rows after it, which keeps their roundings though what
- * they are of cancels.  Against double it is off by up to 3.3e-5 with skipping or without (AVX-512; 2e-5 the other sets, 1.1e-5 the
- * reference), and the two runs were up to 1.4e-5 apart; the other parameters' up to 1.1e-6. */
+/* What skipping may move a parameter's gradient by, as a share of the largest of its kind.  In exact numbers it is
+ * 2e-8: that is by how much gradients by differences, in double, of a model that sees the visited keys only are
+ * off from those of the whole one.  The rest is rounding, of both runs: the gradient at a gate is a sum over all
+ * rows after it, which keeps their roundings though what they are of cancels.  Against double it is off by up to
+ * 3.3e-5 with skipping or without (AVX-512; 2e-5 the other sets, 1.1e-5 the reference), and the two runs were up
+ * to 1.4e-5 apart; the other parameters' up to 1.1e-6. */
 static double limit_of(const parameter *p)
 {
   return strncmp(p->name, "position.gate.", 14) == 0 ? 2 * 3.3e-5 : 4e-6;
@@ -247,7 +255,8 @@ static void skipping_changes_no_loss(void **unused)
       keep_larger(fabs((double)off.gradients[e]), &largest);
       keep_larger(fabs((double)on.gradients[e] - (double)off.gradients[e]), &worst);
     }
-    if (!(worst <= limit_of(p) * largest)) fail_msg("%s: skipping moves a gradient by %g of %g", p->name, worst, largest);
+    if (!(worst <= limit_of(p) * largest))
+      fail_msg("%s: skipping moves a gradient by %g of %g", p->name, worst, largest);
   }
   reader_close(&on);
   reader_close(&off);
@@ -285,7 +294,8 @@ static void expect_logits(const alibi_session *s, const float *all, const char *
 {
   size_t length = (size_t)alibi_session_length(s);
   size_t at = tiny_floats_differ(alibi_session_logits(s), all + (length - 1) * VOCABULARY, VOCABULARY);
-  if (at) fail_msg("%s %zu: logit %zu after %zu tokens: expected the bits of one pass", how, argument, at - 1, length);
+  if (at)
+    fail_msg("%s %zu: logit %zu after %zu tokens: expected the bits of one pass", how, argument, at - 1, length);
 }
 
 static float *logits_of(reader *r)
@@ -347,7 +357,8 @@ static void dropped_keys_are_not_missed(void **unused)
   (void)unused;
   reader r;
   reader_open(&r, NULL, 2, "position=fox", LONG);
-  for (size_t i = 0; i < 8; i++) values_of(&r, "position.gate.bias")[i] = i % 2 ? 1.5f : 0; /* gates of about 1/2 and 4/5 */
+  /* Gates of about 1/2 and 4/5. */
+  for (size_t i = 0; i < 8; i++) values_of(&r, "position.gate.bias")[i] = i % 2 ? 1.5f : 0;
   float *all = logits_of(&r);
   alibi_session *few = r.context->kernel->proof_sums ? open_session(r.model, 512) : NULL, *again;
   for (size_t start = 0; few && start < LONG - 50; start += 50) {
@@ -439,7 +450,8 @@ static void instruction_sets_agree(void **unused)
         keep_larger(fabs((double)found.gradients[e] - (double)expected.gradients[e]), &worst);
       }
       if (!(worst <= 5e-5 * largest))
-        fail_msg("%s: %s: expected within %g of the reference, found %g", kernel_table_at(isa)->name, p->name, 5e-5 * largest, worst);
+        fail_msg("%s: %s: expected within %g of the reference, found %g", kernel_table_at(isa)->name, p->name,
+                 5e-5 * largest, worst);
     }
     reader_close(&found);
   }

@@ -1,5 +1,5 @@
-/* In a program whose locale writes 0,5: files, settings and sentences have the point all the same, and public models
- * open as they do elsewhere. */
+/* In a program whose locale writes 0,5: files, settings and sentences have the point all the same, and public
+ * models open as they do elsewhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

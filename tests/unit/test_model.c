@@ -1,5 +1,6 @@
-/* Models in memory and on disk: a model that was written is read back bit for bit and gives the same logits; every kind of damage is
- * one sentence that names the file and the tensor or key; configurations are checked before anything is made of them. */
+/* Models in memory and on disk: a model that was written is read back bit for bit and gives the same logits; every
+ * kind of damage is one sentence that names the file and the tensor or key; configurations are checked before
+ * anything is made of them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,7 +74,8 @@ static void round_trip(const char *settings)
   assert_memory_equal(&written->config, &read->config, sizeof written->config);
   assert_int_equal(written->list.count, read->list.count);
   assert_int_equal(alibi_model_parameter_count(written), alibi_model_parameter_count(read));
-  if (tiny_floats_differ(written->values, read->values, written->list.floats)) fail_msg("%s: other weights", settings);
+  if (tiny_floats_differ(written->values, read->values, written->list.floats))
+    fail_msg("%s: other weights", settings);
   last_logits(written, expected);
   last_logits(read, found);
   assert_int_equal(tiny_floats_differ(expected, found, 29), 0);
@@ -95,16 +97,17 @@ static void written_is_read_back(void **unused)
   round_trip("position=t5 t5_buckets=8 t5_max_distance=40");
 }
 
-/* Files of versions without the later fields are read, and what does not need them is written as those wrote it. */
+/* Files of versions without the later fields are read, and what needs none of them is written as they wrote it. */
 static void configurations_of_older_versions(void **unused)
 {
   (void)unused;
   static const char older[] =
-      "{\"format\": \"alibi-decoder\", \"vocabulary\": 29, \"layers\": 2, \"width\": 32, \"heads\": 4, \"kv_heads\": 4, "
-      "\"head_size\": 8, \"feed_forward\": 40, \"train_length\": 24, \"norm\": \"layernorm\", \"norm_bias\": false, "
-      "\"norm_epsilon\": 1e-05, \"activation\": \"gelu\", \"bias\": true, \"tied\": true, \"qk_norm\": false, "
-      "\"initial_deviation\": 0.2, \"embedding_deviation\": 0, \"position\": {\"method\": \"alibi\", \"slope_rule\": "
-      "\"interleaved\", \"max_bias\": 8, \"slopes\": \"\"}, \"score_scaling\": \"none\", \"original_length\": 0}";
+      "{\"format\": \"alibi-decoder\", \"vocabulary\": 29, \"layers\": 2, \"width\": 32, \"heads\": 4, "
+      "\"kv_heads\": 4, \"head_size\": 8, \"feed_forward\": 40, \"train_length\": 24, \"norm\": \"layernorm\", "
+      "\"norm_bias\": false, \"norm_epsilon\": 1e-05, \"activation\": \"gelu\", \"bias\": true, \"tied\": true, "
+      "\"qk_norm\": false, \"initial_deviation\": 0.2, \"embedding_deviation\": 0, \"position\": {\"method\": "
+      "\"alibi\", \"slope_rule\": \"interleaved\", \"max_bias\": 8, \"slopes\": \"\"}, \"score_scaling\": "
+      "\"none\", \"original_length\": 0}";
   json_node *node;
   alibi_model_config read, made = tiny_config("bias=true");
   assert_int_equal(model_config_resolve(&made, &error), ALIBI_OK);
@@ -142,7 +145,8 @@ static void saving_replaces_and_leaves_nothing_beside(void **unused)
 {
   (void)unused;
   const char *directory = scratch_path("model");
-  alibi_model *first = tiny_model(context, "position=alibi"), *second = tiny_model(context, "position=rope layers=1");
+  alibi_model *first = tiny_model(context, "position=alibi");
+  alibi_model *second = tiny_model(context, "position=rope layers=1");
   save(first, directory);
   save(second, directory);
   alibi_model *read = open_model(directory);
@@ -173,7 +177,8 @@ static void refuse(const char *named, const char *part)
 {
   alibi_model *model = (alibi_model *)1;
   status result = alibi_model_open(context, scratch_path("model"), &model, &error);
-  if (result != ALIBI_BAD_INPUT) fail_msg("expected it refused (%s), found status %d: %s", part, result, error.message);
+  if (result != ALIBI_BAD_INPUT)
+    fail_msg("expected it refused (%s), found status %d: %s", part, result, error.message);
   assert_null(model);
   scratch_says(error.message, named);
   scratch_says(error.message, part);
@@ -255,7 +260,8 @@ static void weights_of_another_configuration(void **unused)
       {"\"layers\": 2", "\"layers\": 1", "'blocks.1."},
       {"\"layers\": 2", "\"layers\": 1024", "'blocks.2.attention_norm.gain'"},
       {"\"vocabulary\": 29", "\"vocabulary\": 30", "'embedding.weight': expected shape [30, 32], found [29, 32]"},
-      {"\"feed_forward\": 40", "\"feed_forward\": 262144", "'blocks.0.feed_forward.input.weight': expected shape [262144, 32]"},
+      {"\"feed_forward\": 40", "\"feed_forward\": 262144",
+       "'blocks.0.feed_forward.input.weight': expected shape [262144, 32]"},
       {"\"head_size\": 8", "\"head_size\": 16", "'blocks.0.attention.qkv.weight'"},
       {"\"tied\": false", "\"tied\": true", "'output.weight': expected no such tensor"},
       {"\"bias\": true", "\"bias\": false", "attention.qkv.bias'"},
@@ -271,7 +277,8 @@ static void weights_of_another_configuration(void **unused)
     fclose(file);
     /* refuse() wants the file's name too: it stays the path of the weights, for config.json itself is legal */
     alibi_model *none;
-    if (alibi_model_open(context, scratch_path("model"), &none, &error) != ALIBI_BAD_INPUT) fail_msg("accepted: %s", cases[i].to);
+    if (alibi_model_open(context, scratch_path("model"), &none, &error) != ALIBI_BAD_INPUT)
+      fail_msg("accepted: %s", cases[i].to);
     scratch_says(error.message, "model.safetensors");
     scratch_says(error.message, cases[i].part);
   }
@@ -304,23 +311,29 @@ static void damaged_weights(void **unused)
   assert_non_null(tensors);
   for (size_t i = 0; i < model->list.count; i++) {
     const parameter *p = &model->list.items[i];
-    tensors[i] = (file_tensor){.name = p->name, .type = TENSOR_F32, .dimensions = p->vector ? 1 : 2, .shape = {p->rows, p->vector ? 0 : p->columns},
+    tensors[i] = (file_tensor){.name = p->name, .type = TENSOR_F32, .dimensions = p->vector ? 1 : 2,
+                               .shape = {p->rows, p->vector ? 0 : p->columns},
                                .data = model->values + p->offset, .bytes = parameter_elements(p) * sizeof(float)};
   }
-  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error), ALIBI_OK);
+  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error),
+                   ALIBI_OK);
   alibi_model_free(open_model(scratch_path("model"))); /* it is the damage that is refused below */
   tensors[0].shape[0] = 32, tensors[0].shape[1] = 29; /* the other way round */
-  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error), ALIBI_OK);
+  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error),
+                   ALIBI_OK);
   refuse("model.safetensors", "'embedding.weight': expected shape [29, 32], found [32, 29]");
   tensors[0].dimensions = 3, tensors[0].shape[0] = 29, tensors[0].shape[1] = 32, tensors[0].shape[2] = 1;
-  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error), ALIBI_OK);
+  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error),
+                   ALIBI_OK);
   refuse("model.safetensors", "'embedding.weight': expected 2 dimensions, found 3");
   tensors[0].dimensions = 2, tensors[0].name = "embeddings.weight";
-  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error), ALIBI_OK);
+  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error),
+                   ALIBI_OK);
   refuse("model.safetensors", "'embedding.weight', found none");
   tensors[0].name = "embedding.weight", tensors[0].shape[2] = 0;
   model->values[7] = NAN;
-  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error), ALIBI_OK);
+  assert_int_equal(safetensors_write(in_model("model.safetensors"), tensors, model->list.count, NULL, &error),
+                   ALIBI_OK);
   refuse("model.safetensors", "'embedding.weight': expected finite numbers, found nan at element 7");
   free(tensors);
   alibi_model_free(model);
@@ -488,7 +501,8 @@ static void initial_weights_are_a_function_of_the_seed(void **unused)
   assert_int_equal(tiny_floats_differ(a->values, b->values, a->list.floats), 0);
   assert_int_not_equal(tiny_floats_differ(a->values, c->values, a->list.floats), 0);
   /* another method begins with the same shared weights */
-  const parameter *p = parameter_find(&a->list, "blocks.0.attention.qkv.weight"), *q = parameter_find(&d->list, p->name);
+  const parameter *p = parameter_find(&a->list, "blocks.0.attention.qkv.weight");
+  const parameter *q = parameter_find(&d->list, p->name);
   assert_int_equal(tiny_floats_differ(a->values + p->offset, d->values + q->offset, parameter_elements(p)), 0);
   alibi_model_free(a);
   alibi_model_free(b);

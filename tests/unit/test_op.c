@@ -1,8 +1,8 @@
-/* Every operation of op/op.h: the same bits on 1, 2, 3 and 5 threads, on shapes that are cut into several items with odd ends.
+/* Every operation of op/op.h: the same bits on 1, 2, 3 and 5 threads, on shapes cut into items with odd ends.
  *
- * The kernels run through a spy: a table that notes how large a team calls it, and now and then lets a thread sleep, so that
- * items end in another order each time.  What two items both add to, or what is summed as items happen to end, then shows in
- * the bits.  Where one kernel call can do the whole, the items are also held against that call. */
+ * The kernels run through a spy: a table that notes how large a team calls it, and now and then lets a thread
+ * sleep, so that items end in another order each time.  What is summed as they happen to end then shows in the
+ * bits.  Where one kernel call can do the whole, the items are also held against that call. */
 #include <float.h>
 #include <math.h>
 #include <omp.h>
@@ -47,8 +47,8 @@ static void note(void)
 
 SPY(pack, (size_t i, size_t n, const float *b, size_t is, size_t cs, float *p), (i, n, b, is, cs, p))
 SPY(matmul,
-    (size_t r, size_t n, size_t i, const float *a, size_t rs, size_t is, const float *p, float *c, size_t cs, bool add),
-    (r, n, i, a, rs, is, p, c, cs, add))
+    (size_t r, size_t n, size_t i, const float *a, size_t rs, size_t is, const float *p, float *c, size_t cs,
+     bool add), (r, n, i, a, rs, is, p, c, cs, add))
 SPY(attention_forward, (const attention_head *h, float *scratch), (h, scratch))
 SPY(proof_clusters, (size_t d, const float *turned, float *clusters), (d, turned, clusters))
 SPY(proof_sums,
@@ -60,20 +60,17 @@ SPY(attention_open, (const attention_head *h, size_t span, float *scratch), (h, 
 SPY(attention_give, (const attention_head *h, size_t span, size_t tile, float *scratch), (h, span, tile, scratch))
 SPY(attention_close, (const attention_head *h, size_t span, float *scratch), (h, span, scratch))
 SPY(norm_forward,
-    (const norm_shape *s, const float *x, const float *gain, const float *shift, float *y, float *mean, float *rstd),
-    (s, x, gain, shift, y, mean, rstd))
+    (const norm_shape *s, const float *x, const float *gain, const float *shift, float *y, float *mean,
+     float *rstd), (s, x, gain, shift, y, mean, rstd))
 SPY(norm_again,
-    (const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean, const float *rstd,
-     float *y),
-    (s, x, gain, shift, mean, rstd, y))
+    (const norm_shape *s, const float *x, const float *gain, const float *shift, const float *mean,
+     const float *rstd, float *y), (s, x, gain, shift, mean, rstd, y))
 SPY(norm_backward,
     (const norm_shape *s, const float *x, const float *gain, const float *mean, const float *rstd, const float *dy,
-     float *dx, size_t dx_stride, bool add),
-    (s, x, gain, mean, rstd, dy, dx, dx_stride, add))
+     float *dx, size_t dx_stride, bool add), (s, x, gain, mean, rstd, dy, dx, dx_stride, add))
 SPY(norm_backward_gain,
-    (const norm_shape *s, size_t from, size_t to, const float *x, const float *mean, const float *rstd, const float *dy,
-     float *dgain, float *dshift),
-    (s, from, to, x, mean, rstd, dy, dgain, dshift))
+    (const norm_shape *s, size_t from, size_t to, const float *x, const float *mean, const float *rstd,
+     const float *dy, float *dgain, float *dshift), (s, from, to, x, mean, rstd, dy, dgain, dshift))
 SPY(activation_forward, (activation_kind kind, size_t n, const float *x, float *y), (kind, n, x, y))
 SPY(activation_backward, (activation_kind kind, size_t n, const float *x, const float *dy, float *dx, float *y),
     (kind, n, x, dy, dx, y))
@@ -228,16 +225,16 @@ static void same_bits(void (*operation)(alibi_context *context, results *r), boo
       results r = {.count = 0};
       operation(context, &r);
       if (calls_kernels) assert_int_equal(atomic_load(&largest_team), teams[t]);
-      if (!pieces) {
+      if (!pieces)
         for (; pieces < r.count; pieces++) {
           first[pieces] = malloc(r.bytes[pieces]);
           assert_non_null(first[pieces]);
           memcpy(first[pieces], r.piece[pieces], r.bytes[pieces]);
         }
-      }
       assert_int_equal(r.count, pieces);
       for (size_t i = 0; i < pieces; i++)
-        if (memcmp(first[i], r.piece[i], r.bytes[i]) != 0) fail_msg("result %zu: other bits on %d threads", i, teams[t]);
+        if (memcmp(first[i], r.piece[i], r.bytes[i]) != 0)
+          fail_msg("result %zu: other bits on %d threads", i, teams[t]);
       free_floats();
       alibi_context_free(context);
     }
@@ -318,13 +315,14 @@ static void norm_of(alibi_context *context, results *r, bool centre, size_t grou
   op_norm norm = {centre, 1e-5f};
   float *x = numbers(n, 1), *gain = numbers(COLUMNS, 2), *shift = numbers(COLUMNS, 3), *y = numbers(n, 4);
   float *mean = floats(ROWS * groups), *rstd = floats(ROWS * groups), *dy = numbers(n, 5), *dx = numbers(n, 6);
-  float *dgain = numbers(COLUMNS, 7), *dshift = numbers(COLUMNS, 8), *whole = numbers(n, 4), *whole_dx = numbers(n, 6);
+  float *dgain = numbers(COLUMNS, 7), *dshift = numbers(COLUMNS, 8);
+  float *whole = numbers(n, 4), *whole_dx = numbers(n, 6);
   op_norm_forward(context, norm, ROWS, groups, COLUMNS, x, stride, gain, shift, y, stride, mean, rstd);
   op_norm_backward(context, norm, ROWS, groups, COLUMNS, x, stride, gain, mean, rstd, dy, stride, dx, stride, true,
                    dgain, dshift);
   float *own_dgain = numbers(COLUMNS, 7), *in_place = numbers(n, 5), *again = floats(n);
-  op_norm_backward(context, norm, ROWS, groups, COLUMNS, x, stride, gain, mean, rstd, in_place, stride, in_place, stride,
-                   false, own_dgain, NULL);
+  op_norm_backward(context, norm, ROWS, groups, COLUMNS, x, stride, gain, mean, rstd, in_place, stride, in_place,
+                   stride, false, own_dgain, NULL);
   expect_same("dgain in place", own_dgain, dgain, COLUMNS);
   result(r, in_place, n);
   if (groups == 1) { /* of rows side by side */
@@ -509,7 +507,8 @@ static void activation(alibi_context *context, results *r)
 static void gated_activation(alibi_context *context, results *r)
 {
   enum { TALL = FLAT / 301, WIDE = 301, N = TALL * WIDE };
-  float *x = numbers(2 * N, 1), *y = floats(N), *dx = numbers(2 * N, 1), *dy = numbers(N, 2), *again = numbers(N, 2);
+  float *x = numbers(2 * N, 1), *y = floats(N), *dx = numbers(2 * N, 1);
+  float *dy = numbers(N, 2), *again = numbers(N, 2);
   float one[WIDE], dgate[WIDE], dvalue[WIDE];
   op_activation_forward(context, ACTIVATION_GEGLU, TALL, WIDE, x, y);
   op_activation_backward(context, ACTIVATION_GEGLU, TALL, WIDE, dx, again);
@@ -520,7 +519,8 @@ static void gated_activation(alibi_context *context, results *r)
     const float *gate = x + 2 * row * WIDE;
     real->activation_gate(ACTIVATION_GEGLU, WIDE, gate, gate + WIDE, one);
     expect_same("gated activation", y + row * WIDE, one, WIDE);
-    real->activation_gate_backward(ACTIVATION_GEGLU, WIDE, gate, gate + WIDE, dy + row * WIDE, dgate, dvalue, NULL);
+    real->activation_gate_backward(ACTIVATION_GEGLU, WIDE, gate, gate + WIDE, dy + row * WIDE, dgate, dvalue,
+                                   NULL);
     expect_same("gradient of gates", dx + 2 * row * WIDE, dgate, WIDE);
     expect_same("gradient of values", dx + (2 * row + 1) * WIDE, dvalue, WIDE);
   }
@@ -588,8 +588,8 @@ static void numbers_in_a_line(void **unused)
 
 /* ---- attention ---- */
 
-/* Two groups of three heads; sequences of one token, of whole blocks, of more than a block; or short ones alike, which one
- * thread takes whole, and more threads span by span. */
+/* Two groups of three heads; sequences of one token, of whole blocks, of more than a block; or short ones alike,
+ * which one thread takes whole, and more threads span by span. */
 enum { HEADS = 6, GROUPS = 2, SIZE = 20, SEQUENCES = 10, LONGEST = 400, STRIDE = (HEADS + 2 * GROUPS) * SIZE };
 
 static const size_t mixed[SEQUENCES] = {70, 1, LONGEST, 33, 128, 300};
@@ -619,17 +619,17 @@ static op_heads_out gradients_at(float *data)
 static op_attention attention_of(bias_kind bias, const float *qkv, float *out, float *lse)
 {
   return (op_attention){.heads = HEADS, .kv_heads = GROUPS, .head_size = SIZE, .scale = 0.3f, .bias = bias,
-                        .slopes = numbers(HEADS, 2), .table = numbers(HEADS * LONGEST, 3),
+                        .slopes = numbers(HEADS, 2), .table = numbers(HEADS * LONGEST, 3), .lse = lse,
                         .table_length = bias == BIAS_DISTANCE ? LONGEST : 0, .segment_count = SEQUENCES,
                         .q = heads_at(qkv), .k = heads_at(qkv + HEADS * SIZE),
-                        .v = heads_at(qkv + (HEADS + GROUPS) * SIZE), .out = {out, HEADS * SIZE, SIZE}, .lse = lse};
+                        .v = heads_at(qkv + (HEADS + GROUPS) * SIZE), .out = {out, HEADS * SIZE, SIZE}};
 }
 
 static void *memory_for(const alibi_context *context, size_t rows, bool backward)
 {
   attention_size size = {.segments = SEQUENCES, .queries = rows, .keys = rows, .heads = HEADS, .kv_heads = GROUPS,
-                         .head_size = SIZE, .table_length = LONGEST, .skips = true, .backward = backward, .slope_grad = true,
-                         .table_grad = true};
+                         .head_size = SIZE, .table_length = LONGEST, .skips = true, .backward = backward,
+                         .slope_grad = true, .table_grad = true};
   return numbers(op_attention_bytes(context, &size) / sizeof(float), 8); /* what was there does not count */
 }
 
@@ -709,8 +709,8 @@ static void attention_cached(alibi_context *context, results *r)
       const float *keys = qkv + whole[s].key_row * STRIDE + (HEADS + g) * SIZE;
       block_cache_store(caches[s], 1 + g, 0, lengths[s], keys, STRIDE, keys + GROUPS * SIZE, STRIDE);
     }
-    tails[s] = (attention_segment){.row = whole[s].row + first, .rows = lengths[s] - first, .first = (ptrdiff_t)first,
-                                   .keys = lengths[s], .cache = caches[s], .list = 1};
+    tails[s] = (attention_segment){.row = whole[s].row + first, .rows = lengths[s] - first,
+                                   .first = (ptrdiff_t)first, .keys = lengths[s], .cache = caches[s], .list = 1};
   }
   op_attention a = attention_of(BIAS_DISTANCE, qkv, out, NULL);
   a.segments = tails;
@@ -766,7 +766,7 @@ static void large_work_has_a_team_and_small_work_none(void **unused)
   add_on(1, true, SUMMED, 1);
 }
 
-/* Within a region of the caller's own, where the thread's number is the caller's: the scratch is that of one thread. */
+/* Within a region of the caller's own, where the thread's number is the caller's: scratch is one thread's. */
 static void a_caller_may_be_in_a_team(void **unused)
 {
   (void)unused;

@@ -1,4 +1,4 @@
-/* What the checks call fields, told as the options of alibi train and alibi study; what is no option keeps its name. */
+/* What the checks call fields, told as the options of alibi train and study; what is no option keeps its name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

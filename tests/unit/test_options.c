@@ -26,13 +26,14 @@ static const char *const activations[] = {"gelu", "gelu-tanh", "relu-squared-wit
 static const field settings_fields[] = {
     {.name = "layers", .kind = FIELD_INTEGER, .offset = offsetof(settings, layers), .minimum = 1, .maximum = 1024,
      .initial = 4, .help = "blocks"},
-    {.name = "learning_rate", .kind = FIELD_REAL, .offset = offsetof(settings, rate), .minimum = 0, .maximum = 1e300,
-     .initial = 0.006, .help = "peak learning rate"},
+    {.name = "learning_rate", .kind = FIELD_REAL, .offset = offsetof(settings, rate), .minimum = 0,
+     .maximum = 1e300, .initial = 0.006, .help = "peak learning rate"},
     {.name = "qk_norm", .kind = FIELD_BOOLEAN, .offset = offsetof(settings, qk_norm), .maximum = 1, .initial = 1,
      .help = "normalise queries and keys"},
     {.name = "activation", .kind = FIELD_CHOICE, .offset = offsetof(settings, activation), .maximum = 2,
      .choices = activations, .initial = 1, .help = "of the feed-forward layer"},
-    {.name = "name", .kind = FIELD_TEXT, .offset = offsetof(settings, name), .initial_text = "small", .help = "a name"},
+    {.name = "name", .kind = FIELD_TEXT, .offset = offsetof(settings, name), .initial_text = "small",
+     .help = "a name"},
 };
 
 static settings plain, prefixed;
@@ -73,7 +74,8 @@ static void refuse(const char *text, const char *sentence)
 static void every_kind_in_both_spellings(void **unused)
 {
   (void)unused;
-  assert_int_equal(parse("--layers 8 --learning-rate=1e-3 --activation gelu --name=big a.txt --no-qk-norm b.txt"), ALIBI_OK);
+  assert_int_equal(
+      parse("--layers 8 --learning-rate=1e-3 --activation gelu --name=big a.txt --no-qk-norm b.txt"), ALIBI_OK);
   assert_int_equal(plain.layers, 8);
   assert_true(plain.rate == 1e-3);
   assert_int_equal(plain.activation, 0);
@@ -101,8 +103,9 @@ static void prefixes_name_their_group(void **unused)
 static void texts_have_any_length(void **unused)
 {
   (void)unused;
-  assert_int_equal(parse("--test-lengths 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28"),
-                   ALIBI_OK);
+  assert_int_equal(
+      parse("--test-lengths 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28"),
+      ALIBI_OK);
   assert_int_equal(strlen(lengths), 74);
   assert_string_equal(out, "out");
   assert_true(command_line_given(&line, &lengths, "test_lengths"));
@@ -218,7 +221,8 @@ static void refuse_file(const char *json, const char *sentence)
 static void a_file_gives_what_is_not_typed(void **unused)
 {
   (void)unused;
-  static const char file[] = "{\"layers\": 7, \"learning-rate\": 1e-3, \"qk_norm\": false, \"activation\": \"gelu\","
+  static const char file[] = "{\"layers\": 7, \"learning-rate\": 1e-3, \"qk_norm\": false,"
+                             " \"activation\": \"gelu\","
                              " \"alibi_layers\": 2, \"test_lengths\": [64, \"128\", 0.1], \"out\": \"there\","
                              " \"extend\": [\"ntk\", \"none\"], \"text\": \"one.txt\","
                              " \"texts\": [\"a b.txt\", \"c.txt\"]}";
@@ -276,8 +280,9 @@ static bool not_out(const void *values, const char *name)
 static void a_written_file_repeats_the_line(void **unused)
 {
   (void)unused;
-  assert_int_equal(parse("--learning-rate 0.1 --no-qk-norm --test-lengths 1,2 --alibi-layers 9 --extend a --extend b,c text"),
-                   ALIBI_OK);
+  assert_int_equal(
+      parse("--learning-rate 0.1 --no-qk-norm --test-lengths 1,2 --alibi-layers 9 --extend a --extend b,c text"),
+      ALIBI_OK);
   json_node *node = config_file_node(&line, not_out);
   assert_int_equal(node_write_file(node, scratch_path("run.json"), &error), ALIBI_OK);
   node_free(node);
@@ -302,13 +307,15 @@ static void exit_codes_are_the_documented_ones(void **unused)
     status s;
     int code;
   } rows[] = {{ALIBI_OK, 0}, {ALIBI_FAILED, 1}, {ALIBI_INVALID, 2}, {ALIBI_BAD_INPUT, 3}, {ALIBI_CANCELLED, 130}};
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) assert_int_equal(command_exit_code(rows[i].s), rows[i].code);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    assert_int_equal(command_exit_code(rows[i].s), rows[i].code);
 }
 
 static void an_option_may_be_given_again(void **unused)
 {
   (void)unused;
-  assert_int_equal(parse("a --extend ntk b --extend=none --text 1 2 --layers 3 c --text 4 - --text=5 d -- e"), ALIBI_OK);
+  assert_int_equal(
+      parse("a --extend ntk b --extend=none --text 1 2 --layers 3 c --text 4 - --text=5 d -- e"), ALIBI_OK);
   assert_int_equal(variants.count, 2);
   assert_string_equal(variants.items[0], "ntk");
   assert_string_equal(variants.items[1], "none");
@@ -320,8 +327,8 @@ static void an_option_may_be_given_again(void **unused)
     assert_string_equal(line.operands[i], operands[i]);
   }
   assert_true(command_line_given(&line, &files, "text"));
-  refuse("--text --layers 3", "--text: expected a value after it, found the option --layers (a value that begins with "
-                              "-- is written --text=VALUE)");
+  refuse("--text --layers 3", "--text: expected a value after it, found the option --layers (a value that begins "
+                              "with -- is written --text=VALUE)");
   assert_int_equal(parse(""), ALIBI_OK);
   assert_int_equal(files.count, 0);
 }

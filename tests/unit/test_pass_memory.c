@@ -1,6 +1,7 @@
-/* Passes that take less memory give the same bits of loss and gradient, for every position method and kind of block,
- * any number of threads, with dropout: with recompute, which keeps of each block only its input and what attention
- * gave and makes the rest again, and with activations where gradients will lie.  They take the memory they say. */
+/* Passes that take less memory give the same bits of loss and gradient, for every position method and kind of
+ * block, any number of threads, with dropout: with recompute, which keeps of each block only its input and what
+ * attention gave and makes the rest again, and with activations where gradients will lie.  They take the memory
+ * they say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Rotary frequencies and their extensions against figures computed elsewhere: YaRN's, Llama 3's and the bases of dynamic NTK are
- * published to the digits that stand here, the rest follows from the formulas. */
+/* Rotary frequencies and their extensions against figures computed elsewhere: YaRN's, Llama 3's and the bases of
+ * dynamic NTK are published to the digits that stand here, the rest follows from the formulas. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -216,7 +216,7 @@ static void yarn_scales_by_mscale(void **unused)
   assert_true(frequencies() == 1.5);
 }
 
-/* A model that was stretched to 4 times its original length and trained there: the ramp is that of the original. */
+/* A model stretched to 4 times its original length and trained there: the ramp is that of the original. */
 static void extensions_take_an_original_length(void **unused)
 {
   (void)unused;
@@ -350,7 +350,8 @@ static void the_lowest_frequencies_of_p_rope_stand_still(void **unused)
   (void)unused;
   use_rotary("p-rope", 16, 64);
   frequencies();
-  for (size_t p = 0; p < 8; p++) assert_true(p < 6 ? w[p] == pow(10000, -(double)p / 8) : w[p] == 0); /* share 0.75 */
+  for (size_t p = 0; p < 8; p++)
+    assert_true(p < 6 ? w[p] == pow(10000, -(double)p / 8) : w[p] == 0); /* share 0.75 */
   set(method->fields, options.bytes, "share", 0.3); /* 2.4 pairs */
   frequencies();
   assert_true(w[1] > 0 && w[2] == 0);
@@ -379,8 +380,8 @@ static void a_share_of_no_frequency_is_refused(void **unused)
     use_rotary(names[k], 16, 64);
     set_option("share", "0.1");
     snprintf(sentence, sizeof sentence,
-             "position method '%s': share: expected 0, or at least 0.125 for one of 8 frequencies, found 0.1, which makes none",
-             names[k]);
+             "position method '%s': share: expected 0, or at least 0.125 for one of 8 frequencies, found 0.1, "
+             "which makes none", names[k]);
     refused(sentence);
     set_option("share", "0.125");
     prepare();
@@ -391,8 +392,8 @@ static void a_share_of_no_frequency_is_refused(void **unused)
     set_option("fraction", "0.125"); /* one pair */
     set_option("share", "0.6");
     snprintf(sentence, sizeof sentence,
-             "position method '%s': share: expected 0, or at least 1 for one of 1 frequencies, found 0.6, which makes none",
-             names[k]);
+             "position method '%s': share: expected 0, or at least 1 for one of 1 frequencies, found 0.6, "
+             "which makes none", names[k]);
     refused(sentence);
     use_rotary(names[k], 2, 64); /* a default may make none */
     prepare();
@@ -446,11 +447,11 @@ static void xpos_fades_with_the_distance(void **unused)
         assert_true(fabs((double)*qc * *kc + (double)*qs * *ks - fade * cos(angle)) <= 4 * FLT_EPSILON * fade);
         assert_true(fabs((double)*qs * *kc - (double)*qc * *ks - fade * sin(angle)) <= 4 * FLT_EPSILON * fade);
       }
-  for (size_t i = 0; i < request.length * 8; i++) /* 2^-100 .. 2^100: normal numbers, with room above for the values */
+  for (size_t i = 0; i < request.length * 8; i++) /* 2^-100 .. 2^100: normal numbers, with room above for values */
     assert_true(fabsf(plan->cosine[i]) < 0x1.1p100f && fabsf(plan->key_cosine[i]) < 0x1.1p100f);
   request.length++;
-  refused_with("position 56657 does not exist: the method has 56657 positions (a length of 56658 was asked for); a larger scale_base "
-          "moves the end");
+  refused_with("position 56657 does not exist: the method has 56657 positions (a length of 56658 was asked for); "
+               "a larger scale_base moves the end");
   set(method->fields, options.bytes, "scale_base", 1024);
   prepare();
 }

@@ -52,7 +52,8 @@ static void allowed_by_sorting(const float *logits, size_t count, const alibi_sa
   sorted_logits = logits;
   qsort(order, count, sizeof order[0], by_logit);
   size_t most = s->top_k > 0 && (size_t)s->top_k < count ? (size_t)s->top_k : count, last = 0;
-  for (size_t i = 0; i < most; i++) total += weight[i] = exp(((double)logits[order[i]] - logits[order[0]]) / s->temperature);
+  for (size_t i = 0; i < most; i++)
+    total += weight[i] = exp(((double)logits[order[i]] - logits[order[0]]) / s->temperature);
   while (last < most && (sum += weight[last++]) < s->top_p * total) {}
   memset(allowed, 0, count * sizeof *allowed);
   for (size_t i = 0; i < last; i++) allowed[order[i]] = weight[i] > 0;
@@ -86,8 +87,8 @@ static void draws_what_sorting_allows(void **unused)
     for (uint64_t index = 0; index < 400; index++) {
       uint32_t token = sample(logits, count, &s, index);
       if (!allowed[token])
-        fail_msg("trial %zu: token %u of %zu is not among the allowed (temperature %g, top_k %lld, top_p %g)", trial, token,
-                 count, s.temperature, (long long)s.top_k, s.top_p);
+        fail_msg("trial %zu: token %u of %zu is not among the allowed (temperature %g, top_k %lld, top_p %g)",
+                 trial, token, count, s.temperature, (long long)s.top_k, s.top_p);
       seen[token] = true;
     }
     /* few and nearly equally probable tokens: all of them come */
@@ -114,7 +115,8 @@ static void frequencies_are_probabilities(void **unused)
     for (int i = 0; i < COUNT; i++) {
       double p = exp(logits[i] / s.temperature) / total, deviation = sqrt(DRAWS * p * (1 - p));
       if (fabs(found[i] - DRAWS * p) > 5 * deviation)
-        fail_msg("temperature %g, token %d: expected about %.0f of %d, found %d", s.temperature, i, DRAWS * p, DRAWS, found[i]);
+        fail_msg("temperature %g, token %d: expected about %.0f of %d, found %d", s.temperature, i, DRAWS * p,
+                 DRAWS, found[i]);
     }
   }
 }
@@ -124,7 +126,10 @@ static void nucleus_is_the_smallest_set(void **unused)
   (void)unused;
   /* probabilities 0.5, 0.25, 0.125, 0.125 */
   const float logits[] = {logf(2), logf(8), logf(4), logf(2)};
-  static const struct { double p; unsigned tokens; } cases[] = {{0.49, 2}, {0.51, 6}, {0.74, 6}, {0.76, 7}, {0.88, 15}};
+  static const struct {
+    double p;
+    unsigned tokens;
+  } cases[] = {{0.49, 2}, {0.51, 6}, {0.74, 6}, {0.76, 7}, {0.88, 15}};
   for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
     alibi_sampling s = settings(1, 0, cases[c].p, 3);
     unsigned seen = 0;
@@ -175,7 +180,8 @@ static void refuse(const float *logits, size_t count, alibi_sampling s, const ch
 static void refuses_what_has_no_meaning(void **unused)
 {
   (void)unused;
-  static const float fine[] = {0, 1}, holes[] = {0, NAN}, above[] = {0, INFINITY}, never[] = {-INFINITY, -INFINITY};
+  static const float fine[] = {0, 1}, holes[] = {0, NAN}, above[] = {0, INFINITY};
+  static const float never[] = {-INFINITY, -INFINITY};
   refuse(fine, 2, settings(-1, 0, 1, 1), "temperature");
   refuse(fine, 2, settings(NAN, 0, 1, 1), "temperature");
   refuse(fine, 2, settings(1, -1, 1, 1), "top_k");

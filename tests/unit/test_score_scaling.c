@@ -1,6 +1,6 @@
-/* Log-n scaling of the scores beside position methods: the tables are the formula, up to the trained length log-n changes no
- * bit, ssmax begins where scores are as they were on average, its gradient is that of its tables, and a model keeps it in
- * files. */
+/* Log-n scaling of the scores beside position methods: the tables are the formula, up to the trained length log-n
+ * changes no bit, ssmax begins where scores are as they were on average, its gradient is that of its tables, and a
+ * model keeps it in files. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

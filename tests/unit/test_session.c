@@ -1,5 +1,5 @@
-/* Sessions: the same bits however the tokens were cut, whoever was stepped along, on any number of threads, and as a full forward
- * pass gives; nothing is allocated while decoding; a call that fails changes nothing. */
+/* Sessions: the same bits however the tokens were cut, whoever was stepped along, on any number of threads, and as
+ * a full forward pass gives; nothing is allocated while decoding; a call that fails changes nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,8 @@ static subject subject_at(size_t row)
   } else {
     variant = tiny_variants[row - position_method_count() - position_extension_count()];
   }
-  snprintf(s.settings, sizeof s.settings, "position=%s train_length=%d %s", method->name, method->limit && !s.extend ? LONG : 24, variant);
+  snprintf(s.settings, sizeof s.settings, "position=%s train_length=%d %s", method->name,
+           method->limit && !s.extend ? LONG : 24, variant);
   return s;
 }
 
@@ -57,7 +58,8 @@ static alibi_session *open_session(alibi_model *model, const subject *s)
   alibi_session_options_init(&options);
   options.capacity = (int64_t)s->length;
   options.extend = s->extend;
-  if (alibi_session_new(model, &options, &session, &error) != ALIBI_OK) fail_msg("%s: %s", s->settings, error.message);
+  if (alibi_session_new(model, &options, &session, &error) != ALIBI_OK)
+    fail_msg("%s: %s", s->settings, error.message);
   return session;
 }
 
@@ -70,7 +72,9 @@ static void expect_logits(const alibi_session *session, const float *all, const 
 {
   size_t length = (size_t)alibi_session_length(session);
   size_t at = tiny_floats_differ(alibi_session_logits(session), all + (length - 1) * VOCABULARY, VOCABULARY);
-  if (at) fail_msg("%s %zu: logit %zu after %zu tokens: expected the bits of the full forward pass", how, argument, at - 1, length);
+  if (at)
+    fail_msg("%s %zu: logit %zu after %zu tokens: expected the bits of the full forward pass", how, argument,
+             at - 1, length);
 }
 
 /* Logits [length, V] by one pass without a cache and without packed weights. */
@@ -151,7 +155,8 @@ static void bits_do_not_depend_on_cut_company_or_threads(void **unused)
       alibi_context *context = tiny_context(NULL, threads);
       alibi_model *model = tiny_model(context, s.settings);
       float *all = full_forward(model, &s, tokens);
-      if (first && tiny_floats_differ(first, all, s.length * VOCABULARY)) fail_msg("%s: %d threads", s.settings, threads);
+      if (first && tiny_floats_differ(first, all, s.length * VOCABULARY))
+        fail_msg("%s: %d threads", s.settings, threads);
       any_cut(model, &s, tokens, all);
       any_company(model, &s, tokens, all);
       assert_null(model->engines);
@@ -209,7 +214,8 @@ static void many_sessions_in_one_step(void **unused)
       feed(alone, &token, 1);
     }
     for (size_t j = i; j < MANY; j += 7)
-      assert_int_equal(tiny_floats_differ(alibi_session_logits(alone), alibi_session_logits(sessions[j]), VOCABULARY), 0);
+      assert_int_equal(
+          tiny_floats_differ(alibi_session_logits(alone), alibi_session_logits(sessions[j]), VOCABULARY), 0);
     alibi_session_free(alone);
   }
   for (size_t i = 0; i < MANY; i++) alibi_session_free(sessions[i]);
@@ -241,7 +247,8 @@ static void decoding_allocates_nothing(void **unused)
     before = allocations;
     for (int i = 0; i < 30; i++) {
       if (alibi_step(model, sessions, next, 2, &error) != ALIBI_OK) fail_msg("%s", error.message);
-      for (int j = 0; j < 2; j++) alibi_sample(alibi_session_logits(sessions[j]), VOCABULARY, &sampling, (uint64_t)i, &next[j], &error);
+      for (int j = 0; j < 2; j++)
+        alibi_sample(alibi_session_logits(sessions[j]), VOCABULARY, &sampling, (uint64_t)i, &next[j], &error);
     }
     if (allocations != before) fail_msg("%s: %zu allocations in 30 steps", s.settings, allocations - before);
     for (int j = 0; j < 2; j++) alibi_session_free(sessions[j]);
@@ -293,18 +300,25 @@ static void refuses_what_cannot_be(void **unused)
   alibi_context_free(context);
 }
 
-/* A beginning may go on in a session of another capacity where its keys are what they would be there: with an extension, run-time
- * or the model's own, that does not go by the declared length. */
+/* A beginning may go on in a session of another capacity where its keys are what they would be there: with an
+ * extension, run-time or the model's own, that does not go by the declared length. */
 static void a_beginning_is_shared_where_positions_stay(void **unused)
 {
   (void)unused;
   static const struct {
     const char *own, *extend;
     bool stays;
-  } cases[] = {{"none", NULL, true},           {"linear:factor=4", NULL, true},   {"none", "linear:factor=4", true},
-               {"yarn:factor=2", NULL, true},  {"none", "llama3:factor=2", true}, {"linear", NULL, false},
-               {"none", "ntk", false},         {"dynamic", NULL, false},          {"none", "dynamic", false},
-               {"longrope:factor=2", NULL, false}, {"none", "longrope", false}};
+  } cases[] = {{"none", NULL, true},
+               {"linear:factor=4", NULL, true},
+               {"none", "linear:factor=4", true},
+               {"yarn:factor=2", NULL, true},
+               {"none", "llama3:factor=2", true},
+               {"linear", NULL, false},
+               {"none", "ntk", false},
+               {"dynamic", NULL, false},
+               {"none", "dynamic", false},
+               {"longrope:factor=2", NULL, false},
+               {"none", "longrope", false}};
   alibi_context *context = tiny_context(NULL, 1);
   uint32_t tokens[LONG];
   tiny_tokens(tokens, LONG, 8, VOCABULARY);
@@ -327,7 +341,8 @@ static void a_beginning_is_shared_where_positions_stay(void **unused)
       expect_logits(second, all, "shared: case", i);
       free(all);
     } else {
-      says(result, ALIBI_INVALID, "expected the capacity of the session that it begins with, 60, since the extension '");
+      says(result, ALIBI_INVALID,
+           "expected the capacity of the session that it begins with, 60, since the extension '");
       options.capacity = 60;
       assert_int_equal(alibi_session_share(first, 40, &options, &second, &error), ALIBI_OK);
     }
@@ -347,7 +362,8 @@ static void failed_calls_change_nothing(void **unused)
   subject s = {.settings = "t5", .length = 20};
   uint32_t tokens[LONG], bad = VOCABULARY;
   tiny_tokens(tokens, LONG, 8, VOCABULARY);
-  alibi_session *one = open_session(model, &s), *two = open_session(model, &s), *pair[] = {one, two}, *twice[] = {one, one};
+  alibi_session *one = open_session(model, &s), *two = open_session(model, &s);
+  alibi_session *pair[] = {one, two}, *twice[] = {one, one};
   float *all = full_forward(model, &s, tokens);
   feed(one, tokens, 10);
   feed(two, tokens, 10);

@@ -1,5 +1,5 @@
-/* The slopes against figures computed elsewhere: the published ones for 8, 12 and 16 heads, and sums over the heads
- * from the definition in arbitrary precision. */
+/* The slopes against figures computed elsewhere: the published ones for 8, 12 and 16 heads, and sums over the
+ * heads from the definition in arbitrary precision. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,8 @@ static void compute(int heads, double max_bias, alibi_slope_rule rule)
 
 static void assert_near(double found, double expected, double relative)
 {
-  if (!(fabs(found - expected) <= relative * fabs(expected))) fail_msg("expected %.17g, found %.17g", expected, found);
+  if (!(fabs(found - expected) <= relative * fabs(expected)))
+    fail_msg("expected %.17g, found %.17g", expected, found);
 }
 
 static double sum(int heads)
@@ -87,8 +88,8 @@ static void rules_agree_on_powers_of_two(void **unused)
   }
 }
 
-/* The authors' definition, which never takes a power: the slopes of a power of two of heads are a geometric sequence that ends
- * at 2^-8, made by square roots of it; between them lie every second one of twice as many. */
+/* The authors' definition, which never takes a power: the slopes of a power of two of heads are a geometric
+ * sequence that ends at 2^-8, made by square roots of it; between them lie every second one of twice as many. */
 static double defined(int head, int heads)
 {
   int power = 1;
@@ -134,14 +135,15 @@ static void wrong_arguments_are_sentences(void **unused)
     int rule;
     const char *says;
   } wrong[] = {
-      {0, 8, 0, "heads"},   {-1, 8, 0, "heads"},          {ALIBI_MAX_HEADS + 1, 8, 0, "heads"}, {8, 0, 0, "bias"},
-      {8, -1, 0, "bias"},   {8, NAN, 0, "bias"},          {8, INFINITY, 0, "bias"},             {8, 101, 0, "bias"},
-      {8, 8, 2, "rule"},    {8, 8, -1, "rule"},
+      {0, 8, 0, "heads"},  {-1, 8, 0, "heads"}, {ALIBI_MAX_HEADS + 1, 8, 0, "heads"}, {8, 0, 0, "bias"},
+      {8, -1, 0, "bias"},  {8, NAN, 0, "bias"}, {8, INFINITY, 0, "bias"},             {8, 101, 0, "bias"},
+      {8, 8, 2, "rule"},   {8, 8, -1, "rule"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     alibi_error error;
     alibi_error_init(&error);
-    assert_int_equal(alibi_slopes(wrong[i].heads, wrong[i].max_bias, (alibi_slope_rule)wrong[i].rule, slopes, &error),
+    assert_int_equal(alibi_slopes(wrong[i].heads, wrong[i].max_bias, (alibi_slope_rule)wrong[i].rule, slopes,
+                                  &error),
                      ALIBI_INVALID);
     assert_int_equal(error.status, ALIBI_INVALID);
     assert_non_null(strstr(error.message, wrong[i].says));

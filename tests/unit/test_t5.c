@@ -94,8 +94,8 @@ static void the_maximum_follows_the_trained_length(void **unused)
   }
 }
 
-/* A deviation from the published buckets, and a wanted one: at a short L a far key has the bucket of distance L - 1, and not the last
- * of all, which such a training never met.  A maximum that is given is taken as published. */
+/* A deviation from the published buckets, and a wanted one: at a short L a far key has the bucket of distance L -
+ * 1, and not the last of all, which such a training never met.  A maximum that is given is taken as published. */
 static void far_keys_of_a_short_training_are_not_in_the_last_bucket(void **unused)
 {
   (void)unused;

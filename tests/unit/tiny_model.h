@@ -41,7 +41,8 @@ static inline alibi_model_config tiny_config(const char *settings)
 {
   alibi_model_config config;
   alibi_model_config_init(&config);
-  tiny_set(&config, "vocabulary=29 layers=2 width=32 heads=4 feed_forward=40 train_length=24 initial_deviation=0.2");
+  tiny_set(&config, "vocabulary=29 layers=2 width=32 heads=4 feed_forward=40 train_length=24 "
+                    "initial_deviation=0.2");
   tiny_set(&config, settings);
   return config;
 }
@@ -52,7 +53,8 @@ static inline alibi_model *tiny_model(alibi_context *context, const char *settin
   alibi_model_config config = tiny_config(settings);
   alibi_model *model;
   alibi_error error = {0};
-  if (alibi_model_new(context, &config, 7, &model, &error) != ALIBI_OK) fail_msg("%s: %s", settings, error.message);
+  if (alibi_model_new(context, &config, 7, &model, &error) != ALIBI_OK)
+    fail_msg("%s: %s", settings, error.message);
   for (size_t i = 0; i < model->list.count; i++) {
     const parameter *p = &model->list.items[i];
     for (size_t e = 0; e < parameter_elements(p); e++)
