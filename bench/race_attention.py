@@ -7,13 +7,13 @@ Needs a Python with torch.  The rivals:
   bias   scaled_dot_product_attention with ALiBi's bias and the causal mask as one tensor [heads, n, n]
   fused  scaled_dot_product_attention(is_causal=True): its fast path, which knows no bias (a smaller problem than
          ours; the difference of outputs is that of ours without bias)
-  flex   FlexAttention with ALiBi as score_mod and a causal block mask, compiled, where this torch does that on a CPU
+  flex   FlexAttention with ALiBi as score_mod and a causal block mask, compiled, where this torch can on a CPU
   llama  ggml's flash attention with llama.cpp's ALiBi mask (keys, values and mask in fp16, llama.cpp's default),
          where the package llama_cpp is installed or --ggml names a folder with libggml-base.so and libggml-cpu.so
-Runs of ours and of the rival take turns; the ratio is the median of the ratios of neighbours, above 1 where libalibi
-is faster.  One thread is timed by its processor time, more by the wall.  difference: largest |ours - theirs| over
-max |v| (backward: of a gradient, over its largest).  A bias tensor that does not fit in memory is raced at half the
-length, again and again.
+Runs of ours and of the rival take turns; the ratio is the median of the ratios of neighbours, above 1 where
+libalibi is faster.  One thread is timed by its processor time, more by the wall.  difference: largest |ours -
+theirs| over max |v| (backward: of a gradient, over its largest).  A bias tensor that does not fit in memory is
+raced at half the length, again and again.
 """
 import argparse
 import ctypes as c
@@ -44,8 +44,8 @@ class Heads(c.Structure):
 class Bias(c.Structure):
     _fields_ = [("kind", c.c_int), ("slopes", vp), ("total_heads", c.c_int), ("head_offset", c.c_int),
                 ("max_bias", c.c_double), ("slope_rule", c.c_int), ("added", vp), ("factor", vp), ("lowest", i64),
-                ("distances", i64), ("offsets", vp), ("query_offsets", vp), ("rows", vp), ("rows_gradient", vp), ("user", vp),
-                ("reserved", vp * 4)]
+                ("distances", i64), ("offsets", vp), ("query_offsets", vp), ("rows", vp), ("rows_gradient", vp),
+                ("user", vp), ("reserved", vp * 4)]
 
 
 class Report(c.Structure):
@@ -91,7 +91,8 @@ class Alibi:
         self.context = vp()
         self.check(self.lib.alibi_context_new(c.byref(options), c.byref(self.context), c.byref(self.error)))
         self.isa = self.lib.alibi_context_isa(self.context).decode()
-        for struct, name in ((Attention, "attention"), (Gradients, "attention_gradients"), (Report, "attention_report")):
+        for struct, name in ((Attention, "attention"), (Gradients, "attention_gradients"),
+                             (Report, "attention_report")):
             probe = struct()
             getattr(self.lib, f"alibi_{name}_init")(c.byref(probe))
             self.check_size(path, probe, name)

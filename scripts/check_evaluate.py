@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Compares `alibi eval` with the same protocols done naively in PyTorch, float64: every window recomputed on its own, the
-windows written from their definitions (scripts/torch_evaluation.py).
+"""Compares `alibi eval` with the same protocols done naively in PyTorch, float64: every window recomputed on its
+own, the windows written from their definitions (scripts/torch_evaluation.py).
 
 usage: python3 scripts/check_evaluate.py ALIBI                            (needs torch, safetensors)
        python3 scripts/check_evaluate.py ALIBI --models DIR... --text FILE... [--bytes N] [--pairs W:S,...]
                [--beginning ID] [--full]
 
-Without models it makes small ones, of every position method and some variants (make_golden_model.py), on a text of random
-bytes.  With models of `alibi train` it prints what docs/evaluation-record.md shows: means, their errors, early and late tokens,
-bits per byte, contexts and losses of single tokens, and, of several models, paired differences; of the first N bytes of each
-text, then of all texts as documents.  W and S may be relative to the number of tokens: N-1:500.
+Without models it makes small ones, of every position method and some variants (make_golden_model.py), on a text of
+random bytes.  With models of `alibi train` it prints what docs/evaluation-record.md shows: means, their errors,
+early and late tokens, bits per byte, contexts and losses of single tokens, and, of several models, paired
+differences; of the first N bytes of each text, then of all texts as documents.  W and S may be relative to the
+number of tokens: N-1:500.
 Exit code 1 where a mean loss differs by more than 1e-5 of itself, or anything is counted otherwise.
 """
 import argparse
@@ -109,7 +110,8 @@ def mean_of(row, directory, extension, tokens, lengths, stride, most):
         longest = max(x for x in lengths if x < len(tokens))
         t = reference.probe_targets(min(lengths))
         ends = [end for _, end in reference.probes([tokens], min(lengths), longest, most)]
-        return window_mean(open_model(directory, extension, w), tokens, {e - w: range(e - t + 1, e + 1) for e in ends})
+        return window_mean(open_model(directory, extension, w), tokens,
+                           {e - w: range(e - t + 1, e + 1) for e in ends})
     if most:
         tokens = tokens[: max(most, longest) + 1]
     if protocol == "streaming":
@@ -128,7 +130,8 @@ def compare_small(alibi, directory, text, extension, lengths, stride, most):
     for row in found["rows"]:
         if "error" in row:
             refused += 1
-            assert row["protocol"] == "fixed-target" and row["length"] >= len(tokens) or "does not exist" in row["error"], row
+            assert (row["protocol"] == "fixed-target" and row["length"] >= len(tokens)
+                    or "does not exist" in row["error"]), row
             continue
         loss, count = mean_of(row, directory, extension, tokens, lengths, stride, most)
         assert count == row["tokens"], (row, count)
@@ -136,9 +139,11 @@ def compare_small(alibi, directory, text, extension, lengths, stride, most):
         assert math.isclose(row["bits_per_byte"], row["nll"] * count / math.log(2) / row["bytes"], rel_tol=1e-12)
         apart = abs(row["nll"] - loss) / loss
         if apart > TOLERANCE:
-            print(f"{directory.name}: {row['protocol']} {row['length']} stride {stride}: {row['nll']} is not {loss}")
+            print(f"{directory.name}: {row['protocol']} {row['length']} stride {stride}: "
+                  f"{row['nll']} is not {loss}")
         done, worst = done + 1, max(worst, apart)
-    print(f"{directory.name}: {done} figures ({refused} refused), largest relative difference {worst:.2g}", flush=True)
+    print(f"{directory.name}: {done} figures ({refused} refused), largest relative difference {worst:.2g}",
+          flush=True)
     return worst
 
 
@@ -151,7 +156,8 @@ def check_small(alibi):
             directory = pathlib.Path(folder) / name
             make_model(directory, alibi, **case)
             for lengths, stride, most in (([2, 7, 80], 0, 0), ([33, 64, 128, 300, 301, 400], 16, 100)):
-                largest = max(largest, compare_small(alibi, directory, text, case.get("extension"), lengths, stride, most))
+                largest = max(largest, compare_small(alibi, directory, text, case.get("extension"), lengths,
+                                                     stride, most))
     print(f"largest of all: {largest:.2g}")
     return largest > TOLERANCE
 
@@ -212,12 +218,14 @@ def compare_row(row, listed, scored, texts, worst):
     single = (torch.tensor([-e["log_probability"] for e in listed]).double() - scored.loss).abs().max().item()
     assert early[0] == row["early_tokens"], (early[0], row["early_tokens"])
     worst.note("mean", row["nll"], mean, TOLERANCE)
-    worst.note("bits/byte", row["bits_per_byte"], reference.bits_per_byte(scored, texts.tokens, texts.bytes), TOLERANCE)
+    worst.note("bits/byte", row["bits_per_byte"], reference.bits_per_byte(scored, texts.tokens, texts.bytes),
+               TOLERANCE)
     worst.note("error of the mean", row["nll_standard_error"], error, LOOSE)
     for name, value in zip(("early_nll", "late_nll", "late_standard_error"), early[1:]):
         worst.note("early and late", row[name], value, LOOSE)
     worst.note("a token (nats)", single, 0, LOOSE, relative=False)
-    return f"{row['tokens']:,} | {row['nll']:.9f} | {mean:.9f} | {abs(row['nll'] - mean) / mean:.1e} | {single:.1e}"
+    return (f"{row['tokens']:,} | {row['nll']:.9f} | {mean:.9f} | {abs(row['nll'] - mean) / mean:.1e} | "
+            f"{single:.1e}")
 
 
 def settings_of(pairs, n):
@@ -236,7 +244,8 @@ def check_models(args, files):
     shortest = min(b - a for a, b in zip(texts.documents, [*texts.documents[1:], len(texts.tokens)]))
     worst, differences, rows, refused, tokens = {name: Worst() for name in models}, Worst(), 0, 0, 0
     if args.full:
-        print("| model | protocol | W | S | tokens | alibi | PyTorch | relative | a token, at most |", "|---" * 9 + "|", sep="\n")
+        print("| model | protocol | W | S | tokens | alibi | PyTorch | relative | a token, at most |",
+              "|---" * 9 + "|", sep="\n")
     for protocols, window, stride, sweep in settings_of(args.pairs, shortest):
         lengths = window if sweep else [window]
         words = ["--protocol", ",".join(protocols), "--length", ",".join(map(str, lengths))]
@@ -260,10 +269,10 @@ def check_models(args, files):
             if first.setdefault((protocol, w), scored) is not scored and row["difference"]:
                 mean, error = reference.difference(first[protocol, w], scored)
                 differences.note("paired difference (nats)", row["difference"]["nll"], mean, LOOSE, relative=False)
-                differences.note("its error", row["difference"]["standard_error"] or 0, 0 if math.isnan(error) else error, LOOSE,
-                                 relative=False)
-    print(f"\n{' + '.join(f.name for f in files)}: {len(texts.tokens):,} tokens, {rows} rows ({refused} that a model cannot do), "
-          f"{tokens:,} losses. Largest relative differences:\n")
+                differences.note("its error", row["difference"]["standard_error"] or 0,
+                                 0 if math.isnan(error) else error, LOOSE, relative=False)
+    print(f"\n{' + '.join(f.name for f in files)}: {len(texts.tokens):,} tokens, {rows} rows ({refused} that a "
+          f"model cannot do), {tokens:,} losses. Largest relative differences:\n")
     for name, found in worst.items():
         print(f"- {name}: {found.text()}")
     if differences.figures:
@@ -284,7 +293,8 @@ def check_trained(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("alibi")
-    parser.add_argument("--models", nargs="+", type=pathlib.Path, help="folders of `alibi train`, with one tokenizer")
+    parser.add_argument("--models", nargs="+", type=pathlib.Path,
+                        help="folders of `alibi train`, with one tokenizer")
     parser.add_argument("--text", nargs="+", type=pathlib.Path)
     parser.add_argument("--bytes", type=int, default=12000, help="of each text")
     parser.add_argument("--pairs", default=PAIRS, help="windows and strides")

@@ -3,8 +3,8 @@
 
 Each function is approximated by the polynomial whose largest weighted error is least (Remez exchange: of all
 polynomials of degree n, the best one has an error that reaches its maximum n + 2 times, with alternating signs).
-tanh is interpolated at Chebyshev's points instead, which is as good to float.  Computed in 40 digits; printed in the
-9 that a float needs, lowest power first.
+tanh is interpolated at Chebyshev's points instead, which is as good to float.  Computed in 40 digits; printed in
+the 9 that a float needs, lowest power first.
 
     python3 scripts/fit_kernels.py
 """
@@ -15,7 +15,7 @@ GRID = 2000
 
 
 def alternate(errors, wanted):
-    """Indices of the extrema of a sampled error, one for each run of equal sign, cut down to `wanted` at the ends."""
+    """Indices of the extrema of a sampled error, one for each run of equal sign, cut to `wanted` at the ends."""
     extrema, i = [], 0
     while i < len(errors):
         sign, best = mp.sign(errors[i]), i
@@ -53,11 +53,12 @@ def remez(f, weight, low, high, degree, rounds=12):
 
 
 def interpolate(f, low, high, degree):
-    """The polynomial that equals f at the zeros of a Chebyshev polynomial on [low, high]; and its largest error."""
+    """The polynomial that equals f at the zeros of a Chebyshev polynomial on [low, high]; its largest error."""
     low, high, n = mp.mpf(low), mp.mpf(high), degree + 1
     at = lambda angle: low + (high - low) * (1 - mp.cos(mp.pi * angle)) / 2
     points = [at(mp.mpf(2 * i + 1) / (2 * n)) for i in range(n)]
-    solution = mp.lu_solve(mp.matrix([[x**power for power in range(n)] for x in points]), mp.matrix(list(map(f, points))))
+    solution = mp.lu_solve(mp.matrix([[x**power for power in range(n)] for x in points]),
+                           mp.matrix(list(map(f, points))))
     polynomial = [solution[i] for i in range(n)]
     grid = [at(mp.mpf(i) / GRID) for i in range(GRID + 1)]
     return polynomial, max(abs(mp.polyval(polynomial[::-1], x) - f(x)) for x in grid)
@@ -71,14 +72,14 @@ def show(title, fit):
 
 
 def exponential(degree=4):
-    """exp(r) = 1 + r + r^2 p(r) for |r| <= ln 2 / 2 and a little more; the error is relative to exp(r), about 1."""
+    """exp(r) = 1 + r + r^2 p(r) for |r| <= ln 2 / 2 and a little more; the error relative to exp(r), about 1."""
     edge = mp.log(2) / 2 * mp.mpf("1.01")
     return remez(lambda r: (mp.expm1(r) - r) / r**2 if abs(r) > mp.mpf(10) ** -12 else mp.mpf(1) / 2,
                  lambda r: r**2 + mp.mpf(10) ** -20, -edge, edge, degree)
 
 
 def power_of_two(degree=4):
-    """2^r = 1 + r p(r) for |r| <= 1/2 and a little more: exact at 0, so that the largest weight of a softmax is 1."""
+    """2^r = 1 + r p(r) for |r| <= 1/2 and a little more: exact at 0, so a softmax's largest weight is 1."""
     edge = mp.mpf("0.505")
     return remez(lambda r: mp.expm1(r * mp.log(2)) / r if abs(r) > mp.mpf(10) ** -12 else mp.log(2),
                  lambda r: abs(r) + mp.mpf(10) ** -20, -edge, edge, degree)
@@ -99,8 +100,9 @@ def logarithm(degree=6):
 
 
 def hyperbolic_tangent(degree=4):
-    """tanh(x) = x + x u p(u), u = x^2, for |x| <= 1/2.  The error is that of p; relative to tanh(x) it counts u times."""
-    f = lambda u: (mp.tanh(mp.sqrt(u)) / mp.sqrt(u) - 1) / u if u > mp.mpf(10) ** -12 else -mp.mpf(1) / 3 + 2 * u / 15
+    """tanh(x) = x + x u p(u), u = x^2, for |x| <= 1/2.  The error is p's; of tanh(x) it is u times as much."""
+    f = lambda u: ((mp.tanh(mp.sqrt(u)) / mp.sqrt(u) - 1) / u if u > mp.mpf(10) ** -12
+                   else -mp.mpf(1) / 3 + 2 * u / 15)
     return interpolate(f, 0, mp.mpf(1) / 4, degree)
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/evaluate_figures.h: what every protocol finds for small decoders with random weights, computed with
-PyTorch in float64 (scripts/torch_evaluation.py).
+"""Writes tests/golden/evaluate_figures.h: what every protocol finds for small decoders with random weights,
+computed with PyTorch in float64 (scripts/torch_evaluation.py).
 
-Weights and text come from formulas (Philox4x32-10, as in make_training_golden.py), so that the test makes the same ones.
-The weights are large: what a window holds then changes every loss.
+Weights and text come from formulas (Philox4x32-10, as in make_training_golden.py), so that the test makes the same
+ones.  The weights are large: what a window holds then changes every loss.
 
 usage: python3 scripts/make_evaluate_golden.py > tests/golden/evaluate_figures.h      (needs torch, numpy)
 """
@@ -26,18 +26,20 @@ SAMPLES, CURVE = 4, 4
 
 # protocol, W, S, and what else is set: early, beginning, documents; shortest and longest of fixed-target's sweep
 ROWS = [
-    ("nonoverlapping", 48, 0, {}), ("nonoverlapping", 7, 0, {}), ("nonoverlapping", 2, 0, {}), ("nonoverlapping", 1000, 0, {}),
-    ("nonoverlapping", 5000, 0, {}), ("nonoverlapping", 48, 0, dict(early=20)), ("nonoverlapping", 33, 0, dict(beginning=1)),
-    ("nonoverlapping", 2, 0, dict(beginning=1)), ("nonoverlapping", 40, 0, dict(documents=1)),
-    ("nonoverlapping", 40, 0, dict(documents=1, beginning=1)),
-    ("sliding", 48, 12, {}), ("sliding", 48, 48, {}), ("sliding", 24, 1, {}), ("sliding", 2, 1, {}), ("sliding", 2, 2, {}),
-    ("sliding", 40, 33, {}), ("sliding", 200, 50, {}), ("sliding", 5000, 100, {}), ("sliding", 2599, 7, {}),
-    ("sliding", 24, 6, dict(beginning=1)), ("sliding", 24, 6, dict(documents=1)), ("sliding", 48, 5, dict(early=30, documents=1)),
+    ("nonoverlapping", 48, 0, {}), ("nonoverlapping", 7, 0, {}), ("nonoverlapping", 2, 0, {}),
+    ("nonoverlapping", 1000, 0, {}), ("nonoverlapping", 5000, 0, {}), ("nonoverlapping", 48, 0, dict(early=20)),
+    ("nonoverlapping", 33, 0, dict(beginning=1)), ("nonoverlapping", 2, 0, dict(beginning=1)),
+    ("nonoverlapping", 40, 0, dict(documents=1)), ("nonoverlapping", 40, 0, dict(documents=1, beginning=1)),
+    ("sliding", 48, 12, {}), ("sliding", 48, 48, {}), ("sliding", 24, 1, {}), ("sliding", 2, 1, {}),
+    ("sliding", 2, 2, {}), ("sliding", 40, 33, {}), ("sliding", 200, 50, {}), ("sliding", 5000, 100, {}),
+    ("sliding", 2599, 7, {}), ("sliding", 24, 6, dict(beginning=1)), ("sliding", 24, 6, dict(documents=1)),
+    ("sliding", 48, 5, dict(early=30, documents=1)),
     ("streaming", 48, 12, {}), ("streaming", 48, 48, {}), ("streaming", 16, 1, {}), ("streaming", 2, 1, {}),
-    ("streaming", 40, 33, {}), ("streaming", 200, 50, {}), ("streaming", 5000, 100, {}), ("streaming", 2599, 7, {}),
-    ("streaming", 24, 6, dict(beginning=1)), ("streaming", 24, 6, dict(documents=1)),
+    ("streaming", 40, 33, {}), ("streaming", 200, 50, {}), ("streaming", 5000, 100, {}),
+    ("streaming", 2599, 7, {}), ("streaming", 24, 6, dict(beginning=1)), ("streaming", 24, 6, dict(documents=1)),
     ("streaming", 24, 23, dict(documents=1, beginning=1)),
-    ("fixed-target", 24, 0, dict(shortest=24, longest=200)), ("fixed-target", 48, 0, dict(shortest=24, longest=200)),
+    ("fixed-target", 24, 0, dict(shortest=24, longest=200)),
+    ("fixed-target", 48, 0, dict(shortest=24, longest=200)),
     ("fixed-target", 200, 0, dict(shortest=24, longest=200)), ("fixed-target", 2, 0, dict(shortest=2, longest=2)),
     ("fixed-target", 48, 0, dict(shortest=48, longest=48, beginning=1)),
     ("fixed-target", 24, 0, dict(shortest=16, longest=30, documents=1)),
@@ -89,8 +91,8 @@ def figures(scored, protocol, w, other, tokens, token_bytes):
         nll, band, full = position_curve(scored, w)
         at = [i * (w - 1) // (CURVE - 1) for i in range(CURVE)]
         curve = [f"{{{i}, {nll[i]:.12g}, {number(band[i].item())}}}" for i in at]
-    return "\n".join([f"    {{{head},", *lines_of(map(number, values)), "    {", *lines_of(picked), f"    }}, {full}, {{",
-                      *lines_of(curve), "    }},"])
+    return "\n".join([f"    {{{head},", *lines_of(map(number, values)), "    {", *lines_of(picked),
+                      f"    }}, {full}, {{", *lines_of(curve), "    }},"])
 
 
 def main():
@@ -98,7 +100,8 @@ def main():
     tokens = torch.tensor([below(SEED, name_stream("text"), i, SHAPE["vocabulary"]) for i in range(TOKENS)])
     token_bytes = 1 + torch.arange(SHAPE["vocabulary"]) % 4
     print(f"""/* What every protocol finds for small decoders, in float64, made by
- * python3 scripts/make_evaluate_golden.py > tests/golden/evaluate_figures.h   (torch {torch.__version__.split("+")[0]}) */
+ * python3 scripts/make_evaluate_golden.py > tests/golden/evaluate_figures.h   \
+(torch {torch.__version__.split("+")[0]}) */
 #ifndef GOLDEN_EVALUATE_FIGURES_H
 #define GOLDEN_EVALUATE_FIGURES_H
 
@@ -107,7 +110,8 @@ def main():
 #include <stdint.h>
 
 enum {{ GOLDEN_SEED = {SEED}, GOLDEN_TOKENS = {TOKENS}, GOLDEN_BEGINNING = {BEGINNING} }};
-enum {{ GOLDEN_VOCABULARY = {SHAPE["vocabulary"]}, GOLDEN_SAMPLES = {SAMPLES}, GOLDEN_CURVE = {CURVE}, GOLDEN_ROWS = {len(ROWS)} }};
+enum {{ GOLDEN_VOCABULARY = {SHAPE["vocabulary"]}, GOLDEN_SAMPLES = {SAMPLES}, GOLDEN_CURVE = {CURVE}, \
+GOLDEN_ROWS = {len(ROWS)} }};
 static const size_t golden_documents[] = {{{", ".join(map(str, DOCUMENTS))}}};
 static const char *const golden_settings[][2] = {{""")
     settings = {**SHAPE, "initial_deviation": DEVIATION, "embedding_deviation": EMBEDDING}
@@ -159,7 +163,8 @@ static const golden_row golden_rows[GOLDEN_ROWS] = {{""")
                 print("    {0},")
                 continue
             sweep = {name: other[name] for name in ("shortest", "longest") if name in other}
-            scored = evaluate(model, tokens, protocol, w, s, documents=DOCUMENTS if other.get("documents") else (0,),
+            scored = evaluate(model, tokens, protocol, w, s,
+                              documents=DOCUMENTS if other.get("documents") else (0,),
                               beginning=BEGINNING if other.get("beginning") else None, **sweep)
             found[position, i] = scored
             print(figures(scored, protocol, w, other, tokens, token_bytes))
@@ -169,7 +174,8 @@ static const golden_row golden_rows[GOLDEN_ROWS] = {{""")
         if ("alibi", i) in found:
             mean, error = difference(found["alibi", i], found["rope", i])
             print(f"    {{{i}, {number(mean)}, {number(error)}}},")
-    print("};\n\nstatic const struct {\n  const char *position;\n  const golden_figures *figures;\n} golden_models[] = {")
+    print("};\n\nstatic const struct {\n  const char *position;\n  const golden_figures *figures;\n} "
+          "golden_models[] = {")
     print(*(f'    {{"{position}", {position}_figures}},' for position in POSITIONS), "};\n\n#endif", sep="\n")
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/model_figures.h: losses, logits and gradients of small decoders, computed in float64 with PyTorch.
+"""Writes tests/golden/model_figures.h: losses, logits and gradients of small decoders, in float64 with PyTorch.
 
-The decoder below is written from the definitions (docs/positions.md, docs/design.md), apart from the library: plain matrices
-of scores, automatic gradients.  Weights and tokens are a hash of their name and index, exact in float32, so the test makes
-the same ones and no weights are stored.
+The decoder below is written from the definitions (docs/positions.md, docs/design.md), apart from the library:
+plain matrices of scores, automatic gradients.  Weights and tokens are a hash of their name and index, exact in
+float32, so the test makes the same ones and no weights are stored.
 
 usage: python3 scripts/make_golden_model.py > tests/golden/model_figures.h      (needs torch)
 """
@@ -28,7 +28,7 @@ KEPT = {"p-rope": 0.75, "scale-invariant": 0.5}
 
 
 def numbers(name, count):
-    """Multiples of 2^-16 in [-1/2, 1/2): FNV-1a of the name, then the index mixed in (the finaliser "lowbias32")."""
+    """Multiples of 2^-16 in [-1/2, 1/2): FNV-1a of the name, then the index mixed in (finaliser "lowbias32")."""
     h = 2166136261
     for byte in name.encode():
         h = (h ^ byte) * 16777619 & 0xFFFFFFFF
@@ -40,9 +40,9 @@ def numbers(name, count):
 
 
 class Decoder:
-    def __init__(self, position, extension=None, layers=2, width=48, heads=6, kv_heads=6, head_size=8, feed_forward=60,
-                 train_length=LENGTH, norm="layernorm", norm_bias=False, bias=False, tied=True, qk_norm=False,
-                 activation="gelu", **options):
+    def __init__(self, position, extension=None, layers=2, width=48, heads=6, kv_heads=6, head_size=8,
+                 feed_forward=60, train_length=LENGTH, norm="layernorm", norm_bias=False, bias=False, tied=True,
+                 qk_norm=False, activation="gelu", **options):
         self.__dict__.update(locals())
         self.values = {}
         self.list_parameters()
@@ -133,7 +133,8 @@ class Decoder:
 
     def fire_bias(self, distance):
         c = self.values["position.distance_scale"].abs()
-        most = (self.values["position.threshold_scale"] * self.options.get("threshold", self.train_length / 4)).abs()
+        most = (self.values["position.threshold_scale"]
+                * self.options.get("threshold", self.train_length / 4)).abs()
         far = torch.maximum(distance[:, :1].double(), most)  # the first key's distance is the query's position
         x = torch.log(c * distance.clamp(min=0) + 1) / torch.log(c * far + 1)
         inner = x[..., None] * self.values["position.input_weight"][0] + self.values["position.input_bias"][0]
@@ -225,8 +226,8 @@ class Decoder:
         raise ValueError(self.extension)
 
     def turn(self, x, sign):
-        """x [heads, positions, head size]: a pair of channels as a complex number times exp(i * angle).  sign: 1 of queries, -1
-        of keys."""
+        """x [heads, positions, head size]: a pair of channels as a complex number times exp(i * angle).  sign: 1
+         of queries, -1 of keys."""
         w, factor = self.frequencies()
         r, position = 2 * len(w), torch.arange(x.shape[1], dtype=torch.float64)[:, None]
         magnitude = torch.full_like(position * w, factor)
@@ -408,15 +409,17 @@ def write_case(name, model):
     print(f"static const golden_parameter {name}_parameters[] = {{", *rows, "};", sep="\n")
     samples = [(r, (r * 7 + 3) % VOCABULARY) for r in (0, 1, 17, 39, 40, 55, 103, 109)]
     print(f"static const char *const {name}_settings[][2] = {{", *lines_of(settings(model)), "};", sep="\n")
-    return (f'    {{"{name}", {name}_settings, sizeof {name}_settings / sizeof {name}_settings[0],\n     '
+    return (f'    {{"{name}",\n     {name}_settings, sizeof {name}_settings / sizeof {name}_settings[0],\n     '
             + (f'"{model.extension}"' if model.extension else "NULL") + f", {loss:.15g},\n     {{\n"
             + "\n".join(lines_of(f"{{{r}, {t}, {logits[r, t].item():.15g}}}" for r, t in samples))
-            + f"\n     }},\n     {name}_parameters, sizeof {name}_parameters / sizeof {name}_parameters[0]}},")
+            + f"\n     }},\n     {name}_parameters,\n"
+            + f"     sizeof {name}_parameters / sizeof {name}_parameters[0]}},")
 
 
 def main():
     print(f"""/* Losses, logits and gradients of small decoders in float64, made by
- * python3 scripts/make_golden_model.py > tests/golden/model_figures.h   (torch {torch.__version__.split("+")[0]}) */
+ * python3 scripts/make_golden_model.py > tests/golden/model_figures.h   \
+(torch {torch.__version__.split("+")[0]}) */
 #ifndef GOLDEN_MODEL_FIGURES_H
 #define GOLDEN_MODEL_FIGURES_H
 
@@ -425,7 +428,7 @@ def main():
 enum {{ GOLDEN_LENGTH = {LENGTH}, GOLDEN_LOGITS = 8 }};
 static const size_t golden_sequences[] = {{{", ".join(map(str, SEQUENCES))}}};
 
-/* Of the gradient of the summed loss: the product with the numbers of "direction of NAME", and the Euclidean norm. */
+/* Of the summed loss's gradient: the product with the numbers of "direction of NAME", and the Euclidean norm. */
 typedef struct golden_parameter {{
   const char *name;
   size_t rows, columns;

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/position_figures.h: what the transformers library computes for rotary embeddings and all their scalings,
-ALiBi as BLOOM has it, and T5's buckets.
+"""Writes tests/golden/position_figures.h: what the transformers library computes for rotary embeddings and all
+their scalings, ALiBi as BLOOM has it, and T5's buckets.
 
-Its own functions are called, nothing is written anew.  They work in float32, in which the phase of position 16000 is right to
-1e-3 only, so they run here with float64 in the place of float32; that the float32 results agree to 1e-6 is asserted.
+Its own functions are called, nothing is written anew.  They work in float32, in which the phase of position 16000
+is right to 1e-3 only, so they run here with float64 in the place of float32; that the float32 results agree to
+1e-6 is asserted.
 
-usage: python3 scripts/make_position_golden.py > tests/golden/position_figures.h      (needs torch and transformers)
+usage: python3 scripts/make_position_golden.py > tests/golden/position_figures.h     (needs torch and transformers)
 """
 import contextlib
+import re
 import sys
 
 import torch
@@ -36,18 +38,21 @@ CASES = {
     "linear by a factor": (64, 4096, 16384, dict(rope_type="linear", rope_theta=10000.0, factor=2.5),
                            "linear:factor=2.5"),
     "dynamic": (128, 2048, 16384, dict(rope_type="dynamic", rope_theta=10000.0, factor=2.0), "dynamic"),
-    "dynamic by 1": (64, 4096, 16384, dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0), "dynamic:factor=1"),
-    "dynamic within the trained length": (64, 16384, 16384, dict(rope_type="dynamic", rope_theta=10000.0, factor=4.0),
+    "dynamic by 1": (64, 4096, 16384, dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0),
+                     "dynamic:factor=1"),
+    "dynamic within the trained length": (64, 16384, 16384,
+                                          dict(rope_type="dynamic", rope_theta=10000.0, factor=4.0),
                                           "dynamic:factor=4"),
     "yarn": (128, 4096, 16384, dict(rope_type="yarn", rope_theta=10000.0, factor=16.0,
                                     original_max_position_embeddings=4096), "yarn:factor=16"),
-    "yarn with every key": (64, 16384, 16384, dict(rope_type="yarn", rope_theta=50000.0, factor=40.0, beta_fast=24.0,
-                                                   beta_slow=2.0, mscale=1.0, mscale_all_dim=0.7, truncate=False,
-                                                   original_max_position_embeddings=4096),
+    "yarn with every key": (64, 16384, 16384, dict(rope_type="yarn", rope_theta=50000.0, factor=40.0,
+                                                   beta_fast=24.0, beta_slow=2.0, mscale=1.0, mscale_all_dim=0.7,
+                                                   truncate=False, original_max_position_embeddings=4096),
                             "rope_base=50000 yarn:factor=40,beta_fast=24,beta_slow=2,mscale=1,mscale_all_dim=0.7,"
                             "truncate=false,original_length=4096"),
     "yarn with a given factor": (64, 1024, 16384, dict(rope_type="yarn", rope_theta=10000.0, factor=8.0,
-                                                       attention_factor=1.25, original_max_position_embeddings=1024),
+                                                       attention_factor=1.25,
+                                                       original_max_position_embeddings=1024),
                                  "yarn:factor=8,attention_factor=1.25"),
     "llama3": (128, 8192, 16384, dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0,
                                       high_freq_factor=4.0, original_max_position_embeddings=8192),
@@ -55,9 +60,11 @@ CASES = {
     "llama3 with every key": (64, 131072, 16384, dict(rope_type="llama3", rope_theta=500000.0, factor=32.0,
                                                       low_freq_factor=2.0, high_freq_factor=16.0,
                                                       original_max_position_embeddings=4096),
-                              "rope_base=500000 llama3:factor=32,low_freq_factor=2,high_freq_factor=16,original_length=4096"),
-    "longrope": (96, 131072, 16384, dict(rope_type="longrope", rope_theta=10000.0, factor=32.0, short_factor=SHORT_SAMPLE,
-                                         long_factor=LONG_SAMPLE, original_max_position_embeddings=4096),
+                              "rope_base=500000 llama3:factor=32,low_freq_factor=2,high_freq_factor=16,"
+                              "original_length=4096"),
+    "longrope": (96, 131072, 16384, dict(rope_type="longrope", rope_theta=10000.0, factor=32.0,
+                                         short_factor=SHORT_SAMPLE, long_factor=LONG_SAMPLE,
+                                         original_max_position_embeddings=4096),
                  "longrope:factor=32,original_length=4096 lists"),
     "longrope within the original length": (96, 131072, 4096,
                                             dict(rope_type="longrope", rope_theta=10000.0, factor=32.0,
@@ -117,23 +124,28 @@ def write_case(index, name, head_size, trained, length, parameters, settings):
         w, cosine, sine = rotary(head_size, trained, length, parameters)
     check_float32(name, w, rotary(head_size, trained, length, parameters)[0])
     h, pairs = weights(length), range(0, head_size // 2, head_size // 2 // SAMPLED_PAIRS)
-    samples = [f"{{{i}, {p}, {cosine[i, p]:.10g}, {sine[i, p]:.10g}}}" for i in SAMPLES if i < length for p in pairs]
+    samples = [f"{{{i}, {p}, {cosine[i, p]:.10g}, {sine[i, p]:.10g}}}"
+               for i in SAMPLES if i < length for p in pairs]
     print(f"static const double rotary_{index}_frequencies[] = {{", numbers(w), "};", sep="\n")
     print(f"static const double rotary_{index}_cosines[] = {{", numbers(h @ cosine), "};", sep="\n")
     print(f"static const double rotary_{index}_sines[] = {{", numbers(h @ sine), "};", sep="\n")
     print(f"static const golden_angle rotary_{index}_angles[] = {{", *lines_of(samples), "};", sep="\n")
-    return (f'    {{"{name}", "{settings}", {head_size}, {trained}, {length}, {(cosine[0, 0]).item():.12g},\n'
-            f"     rotary_{index}_frequencies, rotary_{index}_cosines, rotary_{index}_sines, rotary_{index}_angles,\n"
+    pieces = '"\n     "'.join(re.findall(r".{1,80}(?:,|$)", settings))
+    return (f'    {{"{name}", "{pieces}",\n'
+            f"     {head_size}, {trained}, {length}, {(cosine[0, 0]).item():.12g},\n"
+            f"     rotary_{index}_frequencies, rotary_{index}_cosines, rotary_{index}_sines, "
+            f"rotary_{index}_angles,\n"
             f"     sizeof rotary_{index}_angles / sizeof rotary_{index}_angles[0]}},")
 
 
 def bloom(heads):
     """[heads, positions], of keys, before the softmax forgets what all of them share."""
-    return build_alibi_tensor(torch.ones(1, POSITIONS, dtype=torch.long), heads, torch.float).reshape(heads, POSITIONS)
+    return build_alibi_tensor(torch.ones(1, POSITIONS, dtype=torch.long), heads,
+                              torch.float).reshape(heads, POSITIONS)
 
 
 def write_alibi():
-    print("/* [H - 1]: the sum over the heads h of (the bias of a key at distance 16383 and head h) * weight(h). */")
+    print("/* [H - 1]: sum over the heads h of (the bias of a key at distance 16383 and head h) * weight(h). */")
     rows, twelve = [], None
     for heads in range(1, 129):
         with double():
@@ -154,8 +166,8 @@ def write_t5():
     rows = []
     for buckets, distance in ((32, 128), (32, 256), (16, 64), (10, 900), (64, 1000)):
         with double():
-            found = T5Attention._relative_position_bucket(-torch.arange(1001), bidirectional=False, num_buckets=buckets,
-                                                          max_distance=distance).tolist()
+            found = T5Attention._relative_position_bucket(-torch.arange(1001), bidirectional=False,
+                                                          num_buckets=buckets, max_distance=distance).tolist()
         assert found == sorted(found)
         first = [found.index(bucket) if bucket in found else 1001 for bucket in range(buckets)]
         print(f"static const int t5_{buckets}_{distance}[] = {{", *lines_of(map(str, first)), "};", sep="\n")
@@ -164,7 +176,8 @@ def write_t5():
 
 
 def main():
-    print(f"""/* Figures of rotary embeddings, ALiBi and T5's buckets from the functions of the transformers library
+    print(f"""\
+/* Figures of rotary embeddings, ALiBi and T5's buckets from the functions of the transformers library
  * (transformers {transformers.__version__}, torch {torch.__version__.split("+")[0]}), run in float64, made by
  * python3 scripts/make_position_golden.py > tests/golden/position_figures.h */
 #ifndef GOLDEN_POSITION_FIGURES_H
@@ -177,7 +190,7 @@ typedef struct golden_angle {{
   double cosine, sine;
 }} golden_angle;
 
-/* frequencies [d/2]; cosines, sines [d/2]: the sum over positions 0 .. length-1 of cos, sin times weight(position). */
+/* frequencies [d/2]; cosines, sines [d/2]: sums of cos, sin times weight(position) at positions 0 .. length-1. */
 typedef struct golden_rotary {{
   const char *name, *settings;
   size_t head_size, train_length, length;

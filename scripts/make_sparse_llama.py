@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A model of Llama 2 7B's shapes in fp16 (13.5 GB in three shards) that takes no room on the disk: all weights are holes in the
-files, only the norms are written, as ones.  For measuring what opening and converting a large model costs.
+"""A model of Llama 2 7B's shapes in fp16 (13.5 GB in three shards) that takes no room on the disk: all weights are
+holes in the files, only the norms are written, as ones.  For measuring what opening and converting a large model
+costs.
 usage: make_sparse_llama.py FOLDER [LAYERS]"""
 import json
 import os
@@ -61,10 +62,10 @@ def main():
     with open(os.path.join(folder, "model.safetensors.index.json"), "w") as f:
         json.dump({"metadata": {"total_size": total}, "weight_map": names}, f)
     with open(os.path.join(folder, "config.json"), "w") as f:
-        json.dump({"model_type": "llama", "hidden_size": WIDTH, "intermediate_size": INNER, "num_hidden_layers": layers,
-                   "num_attention_heads": HEADS, "num_key_value_heads": HEADS, "vocab_size": VOCABULARY,
-                   "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": False,
-                   "torch_dtype": "float16"}, f, indent=1)
+        json.dump({"model_type": "llama", "hidden_size": WIDTH, "intermediate_size": INNER,
+                   "num_hidden_layers": layers, "num_attention_heads": HEADS, "num_key_value_heads": HEADS,
+                   "vocab_size": VOCABULARY, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
+                   "hidden_act": "silu", "tie_word_embeddings": False, "torch_dtype": "float16"}, f, indent=1)
 
 
 main()

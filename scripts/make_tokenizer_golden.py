@@ -25,7 +25,8 @@ SENTENCES = [
     "We'll see what they've written; it's not what I'm after, isn't it? DON'T!",
     "   three blanks, a tab\tand  two\n\n\nnew lines \r\n and one at the end ",
     "Die H\u00fctte des W\u00e4rters steht \u00fcber dem Meer \u2014 caf\u00e9, na\u00efve, e\u0301",
-    "\u706f\u53f0\u306e\u756a\u4eba\u306f\u8239\u3092\u6570\u3048\u305f\u3002 \ub4f1\ub300 \u043c\u0430\u044f\u043a",
+    "\u706f\u53f0\u306e\u756a\u4eba\u306f\u8239\u3092\u6570\u3048\u305f\u3002 "
+    "\ub4f1\ub300 \u043c\u0430\u044f\u043a",
     "\U0001f6a2\U0001f6a2 \U0001f469\u200d\U0001f680 \u00bd \u2167 \u0663",
     "no\u00a0break\u00a0\u00a0x\u0085y\u3000\u3000z\u2003\u180eq",
     "nonenonenonenonenonenonenonenonenonenonenonenonenonenonenonenonen",
@@ -36,9 +37,12 @@ SENTENCES = [
 
 
 def c_string(text):
-    """A C literal; a break after every escape, so that no digit is taken for a part of it."""
-    out = ""
+    """A C literal, in pieces where it is long; escapes have three digits, so that no digit after one joins it."""
+    out, start = "", 0
     for byte in text.encode():
+        if len(out) - start > 90:
+            out += '"\n     "'
+            start = len(out)
         if chr(byte) in '"\\':
             out += "\\" + chr(byte)
         elif 32 <= byte < 127 and byte != ord("?"):

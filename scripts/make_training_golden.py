@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/training_figures.h: the losses of whole training runs in PyTorch, fp32, which the library must follow.
+"""Writes tests/golden/training_figures.h: losses of whole runs in PyTorch, fp32, which the library must follow.
 
-Weights and batches are made here anew, from their definitions (Philox4x32-10 and Box-Muller: src/base/random.c; the
-deviations: src/model/parameters.c; windows at random places: the batch order `random`), so nothing comes from the library.
-The same run in float64 is made beside it: what PyTorch's own rounding does to the curve says how close two
-programs can be, and is recorded.
+Weights and batches are made here anew, from their definitions (Philox4x32-10 and Box-Muller: src/base/random.c;
+the deviations: src/model/parameters.c; windows at random places: the batch order `random`), so nothing comes from
+the library.  The same run in float64 is made beside it: what PyTorch's own rounding does to the curve says how
+close two programs can be, and is recorded.
 
-usage: OMP_NUM_THREADS=1 python3 scripts/make_training_golden.py > tests/golden/training_figures.h     (needs torch, numpy)
+usage: OMP_NUM_THREADS=1 python3 scripts/make_training_golden.py > tests/golden/training_figures.h
+       (needs torch, numpy)
        ... --steps 20     shorter, to look at
 """
 import argparse
@@ -29,7 +30,8 @@ MASK = np.uint64(0xFFFFFFFF)
 def philox(seed, index, stream):
     """The four words [4, n] of counters index [n]; Salmon et al., SC 2011."""
     index = np.asarray(index, dtype=np.uint64)
-    word = [index & MASK, index >> np.uint64(32), np.full_like(index, stream & 0xFFFFFFFF), np.full_like(index, stream >> 32)]
+    word = [index & MASK, index >> np.uint64(32),
+            np.full_like(index, stream & 0xFFFFFFFF), np.full_like(index, stream >> 32)]
     k0, k1 = seed & 0xFFFFFFFF, seed >> 32
     for _ in range(10):
         p0, p1 = np.uint64(0xD2511F53) * word[0], np.uint64(0xCD9E8D57) * word[2]
@@ -75,8 +77,9 @@ def initial_weight(model, name, shape):
 
 
 def make_text():
-    """Five tokens in eight follow from what came before: a small id from the token before, else a token of two places ago; the
-    others are new, small ids far more often.  Which, is written in the low bits of a hash of the place."""
+    """Five tokens in eight follow from what came before: a small id from the token before, else a token of two
+     places ago; the others are new, small ids far more often.  Which, is written in the low bits of a hash of the
+     place."""
     text = []
     for i in range(TOKENS):
         x = i * 2654435761 & 0xFFFFFFFF
@@ -92,7 +95,8 @@ def make_text():
 
 def batch(text, step):
     at = [below(SEED, STREAM_SAMPLES, step * SEQUENCES + s, TOKENS - LENGTH) for s in range(SEQUENCES)]
-    return (torch.stack([text[a : a + LENGTH] for a in at]), torch.stack([text[a + 1 : a + LENGTH + 1] for a in at]))
+    return (torch.stack([text[a : a + LENGTH] for a in at]),
+            torch.stack([text[a + 1 : a + LENGTH + 1] for a in at]))
 
 
 def rate(step, steps):
@@ -115,8 +119,8 @@ def build(shape, dtype):
 
 
 def sketch(name, gradient):
-    """Products with signs +1 and -1 drawn from the stream of the name: the mean square of what two sketches differ by estimates the
-    square of the norm of the gradients' difference."""
+    """Products with signs +1 and -1 drawn from the stream of the name: the mean square of what two sketches differ
+     by estimates the square of the norm of the gradients' difference."""
     w = philox(SEED, np.arange(gradient.numel()), name_stream("sketch of " + name))[0]
     signs = [1 - 2 * ((w >> np.uint64(k)) & np.uint64(1)).astype(np.float64) for k in range(SKETCHES)]
     flat = gradient.double().flatten().numpy()
@@ -157,18 +161,19 @@ def write_case(name, most, text):
     losses, _ = run(shape, steps, text)
     exact, gradients = run(shape, steps, text, torch.float64)
     drift = [abs(a - b) / b for a, b in zip(losses, exact)]
-    print(f"{name}: loss {losses[0]:.4f} to {losses[-1]:.4f}; fp32 from float64: {drift[0]:.1e} at step 1, {drift[-1]:.1e} at the "
-          f"last, {max(drift):.1e} at most", file=sys.stderr)
+    print(f"{name}: loss {losses[0]:.4f} to {losses[-1]:.4f}; fp32 from float64: {drift[0]:.1e} at step 1, "
+          f"{drift[-1]:.1e} at the last, {max(drift):.1e} at most", file=sys.stderr)
     settings = [f'{{"{k}", "{v}"}}' for k, v in shape.items()]
     print(f"static const char *const {name}_settings[][2] = {{", *lines_of(settings), "};", sep="\n")
     print(f"static const double {name}_losses[] = {{", *lines_of([f"{x:.9g}" for x in losses]), "};", sep="\n")
     rows = []
     for parameter, gradient in gradients.items():
         values = list(lines_of([f"{x:.9g}" for x in sketch(parameter, gradient)], 108))
-        rows += [f'    {{"{parameter}", {gradient.norm().item():.9g}, {{', *("  " + line for line in values), "    }},"]
+        rows += [f'    {{"{parameter}", {gradient.norm().item():.9g}, {{', *("  " + line for line in values),
+                 "    }},"]
     print(f"static const golden_gradient {name}_gradients[] = {{", *rows, "};", sep="\n")
-    return (f'    {{"{name}", {name}_settings, sizeof {name}_settings / sizeof {name}_settings[0], {name}_losses,\n'
-            f"     sizeof {name}_losses / sizeof {name}_losses[0], {name}_gradients,\n"
+    return (f'    {{"{name}", {name}_settings, sizeof {name}_settings / sizeof {name}_settings[0],\n'
+            f"     {name}_losses, sizeof {name}_losses / sizeof {name}_losses[0], {name}_gradients,\n"
             f"     sizeof {name}_gradients / sizeof {name}_gradients[0], {max(drift):.2g}}},")
 
 
@@ -198,7 +203,8 @@ enum {{
   GOLDEN_SKETCHES = {SKETCHES}
 }};
 static const double golden_rate = {RATE}, golden_final_rate = {FINAL}, golden_weight_decay = {DECAY},
-                    golden_beta1 = {BETAS[0]}, golden_beta2 = {BETAS[1]}, golden_epsilon = {EPSILON}, golden_clip = {CLIP};
+                    golden_beta1 = {BETAS[0]}, golden_beta2 = {BETAS[1]}, golden_epsilon = {EPSILON}, \
+golden_clip = {CLIP};
 
 /* Of the mean loss at step 1, in float64: its norm, and its products with random signs. */
 typedef struct golden_gradient {{

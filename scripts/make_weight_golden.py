@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/weight_figures.h: blocks of stored weights and what the gguf package makes of them, and what it and
-numpy make of fp32 numbers.
+"""Writes tests/golden/weight_figures.h: blocks of stored weights and what the gguf package makes of them, and what
+it and numpy make of fp32 numbers.
 
-Its own functions are called, nothing is written anew.  Blocks are random bits with scales of a usual size; the numbers that
-are narrowed have ties, zeros, numbers below the normal range of half precision and a block of equal numbers among them.
+Its own functions are called, nothing is written anew.  Blocks are random bits with scales of a usual size; the
+numbers that are narrowed have ties, zeros, numbers below the normal range of half precision and a block of equal
+numbers among them.
 
 usage: python3 scripts/make_weight_golden.py > tests/golden/weight_figures.h      (needs numpy and gguf)
 """
@@ -17,7 +18,8 @@ from c_lines import lines_of
 # type: blocks, offsets in a block of scales in half precision
 WIDENED = {
     Type.F16: (64, [0]), Type.BF16: (64, []), Type.Q8_0: (3, [0]), Type.Q4_0: (3, [0]), Type.Q4_1: (3, [0, 2]),
-    Type.Q5_0: (3, [0]), Type.Q5_1: (3, [0, 2]), Type.Q4_K: (2, [0, 2]), Type.Q5_K: (2, [0, 2]), Type.Q6_K: (2, [208]),
+    Type.Q5_0: (3, [0]), Type.Q5_1: (3, [0, 2]), Type.Q4_K: (2, [0, 2]), Type.Q5_K: (2, [0, 2]),
+    Type.Q6_K: (2, [208]),
 }
 NARROWED = [Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0]
 
@@ -38,7 +40,8 @@ def widened_blocks(random, kind):
         data = (random.standard_normal(blocks) * 0.1).astype(np.float32).view(np.uint32) >> 16
         return data.astype(np.uint16).view(np.uint8).reshape(blocks, size)
     for at in scales:
-        scale = (random.standard_normal(blocks) * (0.02 if kind != Type.F16 else 10 ** random.uniform(-7, 4, blocks)))
+        scale = random.standard_normal(blocks) * (
+            0.02 if kind != Type.F16 else 10 ** random.uniform(-7, 4, blocks))
         data[:, at:at + 2] = scale.astype(np.float16).view(np.uint8).reshape(blocks, 2)
     return data
 

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Races an evaluation by libalibi against PyTorch's: the same model, text, windows and threads, in turns.
 
-usage: python3 scripts/race_evaluate.py [--library build/libalibi.so] [--threads 1] [--tokens 4096] [--pairs 5] [--json FILE]
+usage: python3 scripts/race_evaluate.py [--library build/libalibi.so] [--threads 1] [--tokens 4096] [--pairs 5]
+                                        [--json FILE]
        ... --model DIR --text FILE --alibi build/alibi      a trained model and a text instead of random ones
 
-By default sliding windows of 1024 inputs at a stride of 256 through model B (6 layers, width 384, 6 heads, vocabulary 8192) with
-ALiBi and random weights.  --tokens says how much of the text a turn evaluates (0: all of it; 1 MB is about 270,000 tokens and takes
-minutes).  A batch is one window on both sides unless --batch says more, which libalibi then takes too.  The rivals, in fp32 and without
-gradients, compute logits for scored outputs alone:
+By default sliding windows of 1024 inputs at a stride of 256 through model B (6 layers, width 384, 6 heads,
+vocabulary 8192) with ALiBi and random weights.  --tokens says how much of the text a turn evaluates (0: all of it;
+1 MB is about 270,000 tokens and takes minutes).  A batch is one window on both sides unless --batch says more,
+which libalibi then takes too.  The rivals, in fp32 and without gradients, compute logits for scored outputs alone:
   eager          scaled_dot_product_attention with ALiBi's bias as a mask (scripts/torch_decoder.py)
   compiled       the same through torch.compile
   eager-causal   with is_causal=True and no positions: its fastest path, and a smaller problem than ours
-A ratio is the median over pairs of neighbours, above 1 where libalibi is faster.  One thread is timed by its processor time,
-more by the wall.  The two mean losses are compared too (not eager-causal's, which is another model).
+A ratio is the median over pairs of neighbours, above 1 where libalibi is faster.  One thread is timed by its
+processor time, more by the wall.  The two mean losses are compared too (not eager-causal's, which is another
+model).
 """
 import argparse
 import ctypes as c
@@ -35,13 +37,13 @@ SLIDING = 1
 
 class Options(c.Structure):  # the beginning of alibi_evaluate_options
     _fields_ = [("size", c.c_size_t), ("protocol", c.c_int), ("window", c.c_int64), ("stride", c.c_int64),
-                ("shortest", c.c_int64), ("longest", c.c_int64), ("max_targets", c.c_int64), ("extend", c.c_char_p),
-                ("batch_tokens", c.c_int64), ("rest", c.c_char * 256)]
+                ("shortest", c.c_int64), ("longest", c.c_int64), ("max_targets", c.c_int64),
+                ("extend", c.c_char_p), ("batch_tokens", c.c_int64), ("rest", c.c_char * 256)]
 
 
 class Result(c.Structure):  # the beginning of alibi_evaluate_result
-    _fields_ = [("size", c.c_size_t), ("window", c.c_int64), ("stride", c.c_int64), ("tokens", c.c_int64), ("bytes", c.c_int64),
-                ("nll", c.c_double), ("rest", c.c_char * 256)]
+    _fields_ = [("size", c.c_size_t), ("window", c.c_int64), ("stride", c.c_int64), ("tokens", c.c_int64),
+                ("bytes", c.c_int64), ("nll", c.c_double), ("rest", c.c_char * 256)]
 
 
 class Ours(race_training.Ours):
@@ -73,7 +75,8 @@ class Ours(race_training.Ours):
         options.protocol, options.window, options.stride = SLIDING, self.args.window, self.args.stride
         options.batch_tokens = self.args.window * self.args.batch
         ids = (c.c_uint32 * len(tokens))(*tokens)
-        self.call("alibi_evaluate", self.model, ids, c.c_size_t(len(tokens)), None, c.byref(options), c.byref(result))
+        self.call("alibi_evaluate", self.model, ids, c.c_size_t(len(tokens)), None, c.byref(options),
+                  c.byref(result))
         return result.tokens, result.nll
 
 
@@ -93,7 +96,8 @@ class Torch:
         elif model.position == "rope":
             model.cosine, model.sine = (t.float() for t in rope_turn(torch.arange(args.window).double(), size))
         self.base = race_training.status_bytes("VmRSS")
-        self.read = torch.compile(self.losses, dynamic=False, fullgraph=True) if args.worker == "compiled" else self.losses
+        self.read = (torch.compile(self.losses, dynamic=False, fullgraph=True) if args.worker == "compiled"
+                     else self.losses)
         self.model = model
 
     def losses(self, rows, targets):
@@ -106,7 +110,8 @@ class Torch:
         total, count, text = 0.0, 0, self.torch.tensor(tokens)
         found = windows("sliding", len(text), self.args.window, self.args.stride).items()
         with self.torch.no_grad():
-            for _, alike in itertools.groupby(found, key=lambda window: len(window[1])):  # the first and last score others
+            # The first and the last score others.
+            for _, alike in itertools.groupby(found, key=lambda window: len(window[1])):
                 alike = list(alike)
                 for batch in (alike[i : i + self.args.batch] for i in range(0, len(alike), self.args.batch)):
                     rows = self.torch.stack([text[first : first + self.args.window] for first, _ in batch])
@@ -129,15 +134,16 @@ def work(args):
         start = clock()
         count, nll = side.evaluate(tokens)
         taken, peak = clock() - start, race_training.status_bytes("VmHWM")
-        print(json.dumps({"seconds": taken, "tokens": count, "nll": nll, "peak": peak, "extra": peak - side.base}), file=answers,
-              flush=True)
+        print(json.dumps({"seconds": taken, "tokens": count, "nll": nll, "peak": peak, "extra": peak - side.base}),
+              file=answers, flush=True)
 
 
 class Worker(race_training.Side):
     def __init__(self, name, args, make=False):
         words = [sys.executable, __file__, "--worker", name]
         words += ["--make"] if make else []
-        for option in "library model ids threads window stride batch layers width heads vocabulary position".split():
+        for option in ("library model ids threads window stride batch layers width heads vocabulary "
+                       "position").split():
             words += [f"--{option}", str(getattr(args, option))]
         super().__init__(words, args.threads, args.verbose)
 
@@ -151,22 +157,24 @@ def race(name, ours, theirs, args):
     ratios = [b["seconds"] / a["seconds"] for a, b in zip(mine, other)]
     scored = mine[0]["tokens"]
     inputs = args.window * (1 + -(-max(0, scored - args.window) // args.stride))
-    row = {"rival": name, "threads": args.threads, "window": args.window, "stride": args.stride, "batch": args.batch,
-           "tokens": scored, "inputs": inputs, "pairs": args.pairs, "faster": statistics.median(ratios), "slowest": min(ratios),
-           "fastest": max(ratios), "ours_nll": mine[0]["nll"], "their_nll": other[0]["nll"]}
+    row = {"rival": name, "threads": args.threads, "window": args.window, "stride": args.stride,
+           "batch": args.batch, "tokens": scored, "inputs": inputs, "pairs": args.pairs,
+           "faster": statistics.median(ratios), "slowest": min(ratios), "fastest": max(ratios),
+           "ours_nll": mine[0]["nll"], "their_nll": other[0]["nll"]}
     for side, turns in (("ours", mine), ("their", other)):
         row[f"{side}_seconds"] = statistics.median(x["seconds"] for x in turns)
         row[f"{side}_peak_mib"] = max(x["peak"] for x in turns) / MIB
-    print(f"{name:14} {inputs / row['ours_seconds']:12.0f} {inputs / row['their_seconds']:12.0f} {row['faster']:7.2f} "
-          f"{row['slowest']:6.2f}-{row['fastest']:<6.2f} {row['ours_peak_mib']:8.0f} {row['their_peak_mib']:8.0f} "
-          f"{row['ours_nll']:11.6f} {row['their_nll']:11.6f}", flush=True)
+    print(f"{name:14} {inputs / row['ours_seconds']:12.0f} {inputs / row['their_seconds']:12.0f} "
+          f"{row['faster']:7.2f} {row['slowest']:6.2f}-{row['fastest']:<6.2f} {row['ours_peak_mib']:8.0f} "
+          f"{row['their_peak_mib']:8.0f} {row['ours_nll']:11.6f} {row['their_nll']:11.6f}", flush=True)
     return row
 
 
 def prepare(args, folder):
     """Ids of the text, and where none is given a model with random weights."""
     if args.text:
-        words = [args.alibi, "tokenizer", "encode", "--tokenizer", pathlib.Path(args.model) / "tokenizer.json", "--json", args.text]
+        words = [args.alibi, "tokenizer", "encode", "--tokenizer", pathlib.Path(args.model) / "tokenizer.json",
+                 "--json", args.text]
         tokens = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     else:
         draw = random.Random(1)
@@ -185,8 +193,8 @@ def parse():
     parser.add_argument("--model", default="", help="a folder of `alibi train`")
     parser.add_argument("--text", default="", help="with --model: what is evaluated")
     parser.add_argument("--rivals", default="eager,compiled,eager-causal")
-    for name, value in (("threads", 1), ("tokens", 4096), ("window", 1024), ("stride", 256), ("batch", 1), ("pairs", 5),
-                        ("layers", 6), ("width", 384), ("heads", 6), ("vocabulary", 8192)):
+    for name, value in (("threads", 1), ("tokens", 4096), ("window", 1024), ("stride", 256), ("batch", 1),
+                        ("pairs", 5), ("layers", 6), ("width", 384), ("heads", 6), ("vocabulary", 8192)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--position", default="alibi", help="of random weights: alibi or rope")
     parser.add_argument("--json", help="file to write the rows to")
@@ -205,10 +213,10 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory(prefix="race-evaluate-") as folder:
         ours = Worker("ours", args, make=prepare(args, folder))
-        print(f"{args.threads} thread(s), timed by {'processor time' if args.threads == 1 else 'the wall'}; window {args.window}, "
-              f"stride {args.stride}, {args.batch} window(s) a batch")
-        print(f"{'rival':14} {'ours, tok/s':>12} {'rival, tok/s':>12} {'faster':>7} {'range':^13} {'MiB':>8} {'rival':>8} "
-              f"{'loss':>11} {'rival':>11}")
+        print(f"{args.threads} thread(s), timed by {'processor time' if args.threads == 1 else 'the wall'}; "
+              f"window {args.window}, stride {args.stride}, {args.batch} window(s) a batch")
+        print(f"{'rival':14} {'ours, tok/s':>12} {'rival, tok/s':>12} {'faster':>7} {'range':^13} {'MiB':>8} "
+              f"{'rival':>8} {'loss':>11} {'rival':>11}")
         for name in args.rivals.split(","):
             theirs = None
             try:

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
-"""Races one training step of libalibi against PyTorch's and llm.c's: the same model, batch and threads, steps in turns.
+"""Races one training step of libalibi against PyTorch's and llm.c's: the same model, batch, threads; in turns.
 
-usage: python3 scripts/race_training.py [--library build/libalibi.so] [--models A,B,C] [--threads 1] [--quick] [--json FILE]
+usage: python3 scripts/race_training.py [--library build/libalibi.so] [--models A,B,C] [--threads 1] [--quick]
+                                        [--json FILE]
 
-Needs a Python with torch; `compiled` also a C++ compiler.  The models (layers, width, heads, tokens a sequence, vocabulary,
-sequences a step):
+Needs a Python with torch; `compiled` also a C++ compiler.  The models (layers, width, heads, tokens a sequence,
+vocabulary, sequences a step):
   A  4, 128,  8, 128,  1024, 16      B  6, 384,  6, 256,  8192, 8      C  12, 768, 12, 512, 50257, 4 (GPT-2 124M)
 The rivals, all in fp32 with AdamW in one pass (fused=True), clipping and no accumulation:
   eager          PyTorch with scaled_dot_product_attention and ALiBi's bias as a mask (scripts/torch_decoder.py)
   compiled       the same through torch.compile
   eager-causal, compiled-causal
                  with is_causal=True and no positions: its fastest path, and a smaller problem than ours
-  llm.c          its CPU trainer on model C; --llmc names a checkout, which is copied, set to 512 tokens and built as its
-                 Makefile does
-Ours and a rival are processes that take turns; a ratio is the median over pairs of neighbours, above 1 where libalibi is
-faster.  One thread is timed by its processor time, more by the wall.  Memory is the most that was resident during
-the steps, after the warm-up: the whole process, and without what it held before the model was made.
+  llm.c          its CPU trainer on model C; --llmc names a checkout, which is copied, set to 512 tokens and built
+                 as its Makefile does
+Ours and a rival are processes that take turns; a ratio is the median over pairs of neighbours, above 1 where
+libalibi is faster.  One thread is timed by its processor time, more by the wall.  Memory is the most that was
+resident during the steps, after the warm-up: the whole process, and without what it held before the model was
+made.
 """
 import argparse
 import array
@@ -73,8 +75,8 @@ class Ours:
         _fields_ = [("size", c.c_size_t), ("threads", c.c_int), ("rest", c.c_char * 256)]
 
     class Options(c.Structure):  # the beginning of alibi_train_options
-        _fields_ = [("size", c.c_size_t), ("steps", c.c_int64), ("batch_tokens", c.c_int64), ("micro_tokens", c.c_int64),
-                    ("learning_rate", c.c_double), ("rest", c.c_char * 1024)]
+        _fields_ = [("size", c.c_size_t), ("steps", c.c_int64), ("batch_tokens", c.c_int64),
+                    ("micro_tokens", c.c_int64), ("learning_rate", c.c_double), ("rest", c.c_char * 1024)]
 
     def __init__(self, shape, args):
         self.lib = c.CDLL(str(pathlib.Path(args.library).resolve()))
@@ -148,8 +150,8 @@ def work(args):
             loss = side.step()
         taken = clock() - start
         peak = status_bytes("VmHWM")
-        print(json.dumps({"seconds": taken / int(line), "peak": peak, "extra": peak - side.base, "loss": loss}), file=answers,
-              flush=True)
+        print(json.dumps({"seconds": taken / int(line), "peak": peak, "extra": peak - side.base, "loss": loss}),
+              file=answers, flush=True)
 
 
 class Side:
@@ -157,10 +159,12 @@ class Side:
 
     def __init__(self, words, threads, verbose, **environment):
         count = str(threads)
+        # Threads that wait leave the cores to the other side.
         quiet = dict(OMP_NUM_THREADS=count, MKL_NUM_THREADS=count, TORCHINDUCTOR_COMPILE_THREADS="1",
-                     GOMP_SPINCOUNT="1000", KMP_BLOCKTIME="0")  # threads that wait leave the cores to the other side
+                     GOMP_SPINCOUNT="1000", KMP_BLOCKTIME="0")
         self.process = subprocess.Popen(words, env={**os.environ, **quiet, **environment}, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=None if verbose else subprocess.DEVNULL, text=True)
+                                        stdout=subprocess.PIPE, stderr=None if verbose else subprocess.DEVNULL,
+                                        text=True)
         self.read()
 
     def read(self):
@@ -182,15 +186,16 @@ class Side:
 class Worker(Side):
     def __init__(self, name, model, args):
         kept = args.keep and name != "ours"
-        environment = dict(MALLOC_MMAP_THRESHOLD_=str(1 << 33), MALLOC_TRIM_THRESHOLD_=str(1 << 34)) if kept else {}
-        super().__init__([sys.executable, __file__, "--worker", name, "--models", model, "--library", args.library, "--threads",
-                          str(args.threads), "--position", args.position, "--mode", args.mode], args.threads, args.verbose,
-                         **environment)
+        environment = dict(MALLOC_MMAP_THRESHOLD_=str(1 << 33),
+                           MALLOC_TRIM_THRESHOLD_=str(1 << 34)) if kept else {}
+        super().__init__([sys.executable, __file__, "--worker", name, "--models", model,
+                          "--library", args.library, "--threads", str(args.threads), "--position", args.position,
+                          "--mode", args.mode], args.threads, args.verbose, **environment)
 
 
 class LlmC:
-    """llm.c's train_gpt2, stopped and continued between its steps.  What it needs is written here: random weights in its checkpoint
-    format (version 3), tokens in its shard format (version 1)."""
+    """llm.c's train_gpt2, stopped and continued between its steps.  What it needs is written here: random weights
+     in its checkpoint format (version 3), tokens in its shard format (version 1)."""
 
     def __init__(self, model, args):
         if model != "C":
@@ -202,8 +207,10 @@ class LlmC:
         try:
             self.prepare(MODELS[model], args)
             words = ["stdbuf", "-oL", "./train_gpt2"]
-            self.process = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
-                                            env={**os.environ, "OMP_NUM_THREADS": str(args.threads), "GOMP_SPINCOUNT": "1000"})
+            self.process = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE,
+                                            stdin=subprocess.DEVNULL, text=True,
+                                            env={**os.environ, "OMP_NUM_THREADS": str(args.threads),
+                                                 "GOMP_SPINCOUNT": "1000"})
             self.wait_step()  # the first, after a look at the validation loss
             self.process.send_signal(signal.SIGSTOP)
         except BaseException:
@@ -211,18 +218,20 @@ class LlmC:
             raise
 
     def prepare(self, shape, args):
-        shutil.copytree(args.llmc, self.folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git", "*.bin", "*.o"))
+        shutil.copytree(args.llmc, self.folder, dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns(".git", "*.bin", "*.o"))
         source = self.folder / "train_gpt2.c"
         text = source.read_text()
-        for old, new in (("int T = 64;", f"int T = {shape['train_length']};"), ("int B = 4;", f"int B = {shape['sequences']};"),
+        for old, new in (("int T = 64;", f"int T = {shape['train_length']};"),
+                         ("int B = 4;", f"int B = {shape['sequences']};"),
                          ("int val_num_batches = 5;", "int val_num_batches = 1;")):
             if text.count(old) != 1:
                 raise RuntimeError(f"expected '{old}' once in {source.name}")
             text = text.replace(old, new)
         source.write_text(text)
         (self.folder / "train_gpt2").unlink(missing_ok=True)
-        subprocess.run(["make", "train_gpt2", f"CC={args.cc}"], cwd=self.folder, check=True, stdout=subprocess.DEVNULL,
-                       stderr=None if args.verbose else subprocess.DEVNULL)
+        subprocess.run(["make", "train_gpt2", f"CC={args.cc}"], cwd=self.folder, check=True,
+                       stdout=subprocess.DEVNULL, stderr=None if args.verbose else subprocess.DEVNULL)
         self.write_weights(shape, 1024, 50304)
         data = self.folder / "dev/data/tinyshakespeare"
         data.mkdir(parents=True, exist_ok=True)
@@ -237,11 +246,14 @@ class LlmC:
         draw = random.Random(1)
         block = array.array("f", [draw.gauss(0, 0.02) for _ in range(1 << 16)])
         ones, zeros = array.array("f", [1.0]), array.array("f", [0.0])
-        parts = [(block, padded * width), (block, positions * width), (ones, layers * width), (zeros, layers * width),
-                 (block, 3 * layers * width * width), (zeros, 3 * layers * width), (block, layers * width * width),
-                 (zeros, layers * width), (ones, layers * width), (zeros, layers * width),
-                 (block, 4 * layers * width * width), (zeros, 4 * layers * width), (block, 4 * layers * width * width),
-                 (zeros, layers * width), (ones, width), (zeros, width)]
+        parts = [(block, padded * width), (block, positions * width),
+                 (ones, layers * width), (zeros, layers * width),
+                 (block, 3 * layers * width * width), (zeros, 3 * layers * width),
+                 (block, layers * width * width), (zeros, layers * width),
+                 (ones, layers * width), (zeros, layers * width),
+                 (block, 4 * layers * width * width), (zeros, 4 * layers * width),
+                 (block, 4 * layers * width * width), (zeros, layers * width),
+                 (ones, width), (zeros, width)]
         with open(self.folder / "gpt2_124M.bin", "wb") as out:
             out.write(struct.pack("<256i", *header, *[0] * (256 - len(header))))
             for pattern, count in parts:
@@ -283,7 +295,8 @@ def race(model, name, ours, theirs, args):
     first = ours.turn(1)
     steps = max(1, round(args.seconds / first["seconds"]))
     theirs_steps = steps if name != "llm.c" else 1  # past its ninth step it looks at the validation loss again
-    pairs = min(args.pairs, 3 if args.pairs > 2 else 1) if name == "llm.c" else args.pairs  # its steps take minutes
+    # The steps of llm.c take minutes.
+    pairs = min(args.pairs, 3 if args.pairs > 2 else 1) if name == "llm.c" else args.pairs
     mine, other = [], []
     for _ in range(pairs):
         mine.append(ours.turn(steps))
@@ -303,8 +316,9 @@ def race(model, name, ours, theirs, args):
 
 
 def print_row(row):
-    print(f"{row['model']:5} {row['rival']:16} {row['ours_tokens_per_second']:12.0f} {row['their_tokens_per_second']:12.0f} "
-          f"{row['faster']:7.2f} {row['slowest']:6.2f}-{row['fastest']:<6.2f} {row['ours_peak_mib']:8.0f} "
+    print(f"{row['model']:5} {row['rival']:16} {row['ours_tokens_per_second']:12.0f} "
+          f"{row['their_tokens_per_second']:12.0f} {row['faster']:7.2f} {row['slowest']:6.2f}-"
+          f"{row['fastest']:<6.2f} {row['ours_peak_mib']:8.0f} "
           f"{row['their_peak_mib']:8.0f} {100 * row['share_of_their_memory']:6.0f} % "
           f"{100 * row['share_of_their_model_memory']:6.0f} %", flush=True)
 
@@ -335,9 +349,11 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--position", default="alibi", help="alibi, rope, sinusoidal or none, of both sides")
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=2, help="a turn of ours lasts about so long, at least one step")
+    parser.add_argument("--seconds", type=float, default=2,
+                        help="a turn of ours lasts about so long, at least one step")
     parser.add_argument("--mode", default="default", help="of torch.compile")
-    parser.add_argument("--keep", action="store_true", help="PyTorch's memory allocator keeps what it freed: faster, but larger")
+    parser.add_argument("--keep", action="store_true",
+                        help="PyTorch's memory allocator keeps what it freed: faster, but larger")
     parser.add_argument("--llmc", help="a checkout of llm.c")
     parser.add_argument("--cc", default="gcc", help="compiler of llm.c")
     parser.add_argument("--quick", action="store_true", help="two pairs of short turns")
@@ -351,8 +367,10 @@ def main():
     if args.quick:
         args.pairs, args.seconds = 2, 0.3
     rows = []
-    print(f"{args.threads} thread(s), timed by {'processor time' if args.threads == 1 else 'the wall'}; {args.position}")
-    print(f"{'model':5} {'rival':16} {'ours, tok/s':>12} {'rival, tok/s':>12} {'faster':>7} {'range':^13} {'MiB':>8} {'rival':>8} "
+    print(f"{args.threads} thread(s), timed by {'processor time' if args.threads == 1 else 'the wall'}; "
+          f"{args.position}")
+    print(f"{'model':5} {'rival':16} {'ours, tok/s':>12} {'rival, tok/s':>12} {'faster':>7} {'range':^13} "
+          f"{'MiB':>8} {'rival':>8} "
           f"{'share':>8} {'model':>8}")
     for model in args.models.split(","):
         race_model(model, args, rows)

@@ -1,9 +1,9 @@
-"""The decoder of `alibi train` in PyTorch, written from its definition: the other side of the races, of the golden curves and
-of the comparison of evaluations.
+"""The decoder of `alibi train` in PyTorch, written from its definition: the other side of the races, of the golden
+curves and of the comparison of evaluations.
 
-Built from PyTorch's own modules (Embedding, LayerNorm, RMSNorm, Linear, scaled_dot_product_attention) as its users would, so
-that a race against it is one against PyTorch at its usual best, and tests/golden/training_figures.h proves that both train
-the same model.  Needs torch; open_decoder also safetensors.
+Built from PyTorch's own modules (Embedding, LayerNorm, RMSNorm, Linear, scaled_dot_product_attention) as its users
+would, so that a race against it is one against PyTorch at its usual best, and tests/golden/training_figures.h
+proves that both train the same model.  Needs torch; open_decoder also safetensors.
 """
 import json
 import math
@@ -23,7 +23,7 @@ def alibi_slopes(heads):
 
 
 def causal_mask(slopes, queries, keys):
-    """[1, heads, queries, keys] of the places of queries and keys: the bias of distances, and no key after its query."""
+    """[1, heads, queries, keys] of places of queries and keys: the bias of distances, no key after its query."""
     distance = queries[:, None] - keys
     bias = -slopes[:, None, None] * distance
     return bias.masked_fill(distance < 0, -math.inf)[None]
@@ -52,14 +52,16 @@ class Attention(nn.Module):
         self.output = nn.Linear(heads * self.size, width, bias=False)
 
     def forward(self, x, mask, turn, carried=None):
-        """carried: None, or a dictionary with keys and values of what was read before, to which these are added."""
+        """carried: None, or a dictionary with keys and values of what was read before, where these are added."""
         batch, length, _ = x.shape
-        q, k, v = self.qkv(x).view(batch, length, -1, self.size).split([self.heads, self.kv_heads, self.kv_heads], 2)
+        q, k, v = self.qkv(x).view(batch, length, -1, self.size).split(
+            [self.heads, self.kv_heads, self.kv_heads], 2)
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         if turn is not None:
             q, k = turned(q, turn), turned(k, turn)
         if carried is not None:
-            k, v = (torch.cat([carried[name], new], 2) if carried else new for name, new in (("keys", k), ("values", v)))
+            k, v = (torch.cat([carried[name], new], 2) if carried else new
+                    for name, new in (("keys", k), ("values", v)))
             carried.update(keys=k, values=v)
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None,
                                            enable_gqa=self.heads != self.kv_heads)
@@ -108,7 +110,8 @@ def rms_norm(width):
 
 
 class Decoder(nn.Module):
-    """Tokens [batch, train_length] to logits, of all or only the last places.  position: alibi, rope, sinusoidal, learned, or none."""
+    """Tokens [batch, train_length] to logits, of all or only the last places.
+     position: alibi, rope, sinusoidal, learned, or none."""
 
     def __init__(self, position="alibi", vocabulary=1024, layers=4, width=128, heads=8, kv_heads=0, feed_forward=0,
                  train_length=128, norm="layernorm", activation="gelu"):
@@ -116,8 +119,9 @@ class Decoder(nn.Module):
         make_norm = layer_norm if norm == "layernorm" else rms_norm
         usual = (8 * width // 3 + 63) // 64 * 64 if activation == "swiglu" else 4 * width
         self.embedding = nn.Embedding(vocabulary, width)
-        self.blocks = nn.ModuleList(Block(make_norm, width, heads, kv_heads or heads, feed_forward or usual, activation)
-                                    for _ in range(layers))
+        self.blocks = nn.ModuleList(
+            Block(make_norm, width, heads, kv_heads or heads, feed_forward or usual, activation)
+            for _ in range(layers))
         self.final_norm = make_norm(width)
         self.scale = math.sqrt(width) if position == "sinusoidal" else 1
         self.position, self.layers, self.width, self.heads = position, layers, width, heads
@@ -146,8 +150,8 @@ class Decoder(nn.Module):
         return self.logits(self.final_norm(x[:, -last:]))
 
     def read(self, tokens, first=0, caches=None):
-        """Final states of tokens [batch, any length] at places first, first + 1, ...  caches: None, or for each block what was
-        carried here, which ends at place first - 1 and goes on to the end of these."""
+        """Final states of tokens [batch, any length] at places first, first + 1, ...  caches: None, or for each
+         block what was carried here, which ends at place first - 1 and goes on to the end of these."""
         length = tokens.shape[1]
         before = caches[0]["keys"].shape[2] if caches and caches[0] else 0
         where = torch.arange(first - before, first + length, device=tokens.device, dtype=torch.float64)
@@ -188,10 +192,11 @@ def open_decoder(directory, dtype=torch.float64):
     from safetensors.torch import load_file
 
     config = json.loads((pathlib.Path(directory) / "config.json").read_text())
-    usual = {"norm_bias": False, "norm_epsilon": 1e-5, "bias": False, "tied": True, "qk_norm": False, "score_scaling": "none",
-             "head_size": config["width"] // config["heads"], "extension": None}
-    method = {"slope_rule": "interleaved", "max_bias": 8.0, "slopes": "", "base": 10000.0, "fraction": 1.0, "layout": "half",
-              "deviation": config["position"].get("deviation"), "method": config["position"]["method"]}
+    usual = {"norm_bias": False, "norm_epsilon": 1e-5, "bias": False, "tied": True, "qk_norm": False,
+             "score_scaling": "none", "head_size": config["width"] // config["heads"], "extension": None}
+    method = {"slope_rule": "interleaved", "max_bias": 8.0, "slopes": "", "base": 10000.0, "fraction": 1.0,
+              "layout": "half", "deviation": config["position"].get("deviation"),
+              "method": config["position"]["method"]}
     other = {k: v for k, v in config.items() if k in usual and v != usual[k]}
     other.update((k, v) for k, v in config["position"].items() if k not in method or v != method[k])
     if other:

@@ -1,8 +1,9 @@
-"""Evaluation protocols in PyTorch, from their definitions (docs/results.md): for each target where its window begins, then
-every window recomputed on its own.  Nothing is planned ahead, shared or skipped.
+"""Evaluation protocols in PyTorch, from their definitions (docs/results.md): for each target where its window
+begins, then every window recomputed on its own.  Nothing is planned ahead, shared or skipped.
 
-A text is a list of ids in which documents begin at given places.  W inputs a window, a beginning token among them; S the
-stride.  Losses are in nats.  Needs torch; a model is one of torch_decoder.py, in float64 where figures are compared.
+A text is a list of ids in which documents begin at given places.  W inputs a window, a beginning token among them;
+S the stride.  Losses are in nats.  Needs torch; a model is one of torch_decoder.py, in float64 where figures are
+compared.
 """
 import math
 from dataclasses import dataclass
@@ -29,8 +30,8 @@ def probe_targets(shortest):
 
 
 def probes(texts, shortest, longest, most=0):
-    """(document, end of its inputs) of fixed-target's windows: every T tokens where the longest window has room, or spread
-    evenly so that at most so many tokens are scored."""
+    """(document, end of its inputs) of fixed-target's windows: every T tokens where the longest window has room,
+     or spread evenly so that at most so many tokens are scored."""
     t = probe_targets(shortest)
     places = [(d, end) for d, text in enumerate(texts) for end in range(longest, len(text), t)]
     count = min(len(places), max(1, most // t)) if most else len(places)
@@ -69,7 +70,8 @@ def read_windows(model, tokens, found, beginning=None, states=None):
     alike = {}
     for first, targets in found.items():
         alike.setdefault((targets[-1] - first, len(targets)), []).append(first)
-    contexts, losses, extra = torch.zeros(len(tokens), dtype=torch.long), torch.zeros(len(tokens)).double(), beginning is not None
+    contexts, losses, extra = (torch.zeros(len(tokens), dtype=torch.long), torch.zeros(len(tokens)).double(),
+                               beginning is not None)
     for (length, count), firsts in alike.items():
         size = max(1, BATCH // length)
         for some in (firsts[i : i + size] for i in range(0, len(firsts), size)):
@@ -84,13 +86,14 @@ def read_windows(model, tokens, found, beginning=None, states=None):
 
 
 def read_stream(model, tokens, w, s, beginning=None):
-    """The first w inputs, then pieces of s, each seeing itself and the last w - s of the keys and values that were carried on,
-    layer by layer."""
+    """The first w inputs, then pieces of s, each seeing itself and the last w - s of the keys and values that were
+     carried on, layer by layer."""
     inputs, skipped = tokens[:-1], 0
     if beginning is not None:
         inputs, skipped = torch.cat([torch.tensor([beginning]), inputs]), 1  # what it predicts is not scored
     caches, losses, contexts = [{} for _ in range(model.layers)], [], []
-    pieces = [range(0, min(w, len(inputs)))] + [range(i, min(i + s, len(inputs))) for i in range(w, len(inputs), s)]
+    pieces = ([range(0, min(w, len(inputs)))]
+              + [range(i, min(i + s, len(inputs))) for i in range(w, len(inputs), s)])
     for piece in pieces:
         for cache in caches:
             for name, carried in cache.items():
@@ -129,7 +132,7 @@ def evaluate(model, tokens, protocol, w, s=0, documents=(0,), beginning=None, sh
 # ---- what is said of them ----
 
 def block_numbers(document):
-    """Of each target the block that it is in: in each document as many of 1000 and more as there are, as equal as can be."""
+    """Of each target its block: in each document as many of 1000 and more as there are, as equal as can be."""
     numbers, used = torch.zeros_like(document), 0
     for d in document.unique():
         where = (document == d).nonzero()[:, 0]
@@ -141,7 +144,8 @@ def block_numbers(document):
 
 
 def mean_and_error(loss, document, wanted=None):
-    """Of the wanted ones (None: all).  The error is that of a ratio, sums of losses over numbers of targets, blocks being drawn."""
+    """Of the wanted ones (None: all).  The error is that of a ratio, sums of losses over numbers of targets,
+     blocks being drawn."""
     block = block_numbers(document)
     if wanted is not None:
         loss, block = loss[wanted], block[wanted]
@@ -155,7 +159,8 @@ def mean_and_error(loss, document, wanted=None):
 def early_split(scored, early):
     """How many targets were early, their mean, and mean and error of the others."""
     is_early = scored.context < early
-    return int(is_early.sum()), scored.loss[is_early].mean().item(), *mean_and_error(scored.loss, scored.document, ~is_early)
+    return (int(is_early.sum()), scored.loss[is_early].mean().item(),
+            *mean_and_error(scored.loss, scored.document, ~is_early))
 
 
 def difference(a, b):
@@ -165,8 +170,8 @@ def difference(a, b):
 
 
 def position_curve(scored, w):
-    """Of nonoverlapping: mean loss at each output of full windows, over a centred run of 101 (near the ends as wide as fits), and
-    half its 95 % band."""
+    """Of nonoverlapping: mean loss at each output of full windows, over a centred run of 101 (near the ends as
+     wide as fits), and half its 95 % band."""
     rows = []
     for d in scored.document.unique():
         loss = scored.loss[scored.document == d]

@@ -1,6 +1,6 @@
-/* Every protocol against PyTorch in float64 (scripts/make_evaluate_golden.py), through the public interface: means,
- * their errors, early and late tokens, single targets, curves over places, and paired differences, of small decoders
- * whose weights and text both sides make from formulas. */
+/* Every protocol against PyTorch in float64 (scripts/make_evaluate_golden.py), through the public interface:
+ * means, their errors, early and late tokens, single targets, curves over places, and paired differences, of small
+ * decoders whose weights and text both sides make from formulas. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

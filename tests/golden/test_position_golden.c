@@ -168,7 +168,8 @@ static void alibi_is_that_of_bloom(void **unused)
     expect_near("heads", heads, sum, golden_alibi[heads - 1], 1e-6 * size);
     for (size_t k = 0; heads == 12 && k < 12 * DISTANCES; k++)
       expect_near("bias at distance", golden_alibi_distances[k % DISTANCES],
-                  s.method->bias(&s.request, 0, k / DISTANCES, 16383, 16383 - golden_alibi_distances[k % DISTANCES]),
+                  s.method->bias(&s.request, 0, k / DISTANCES, 16383,
+                                 16383 - golden_alibi_distances[k % DISTANCES]),
                   golden_alibi_twelve[k], 1e-6 * fabs(golden_alibi_twelve[k]));
     position_release(&s.tables);
   }

@@ -1,6 +1,7 @@
-/* Whole training runs against PyTorch in fp32 (scripts/make_training_golden.py): the gradients of the first step, and the loss of
- * every step.  Both sides make the same weights, text and batches from formulas.  The schedule's rates are such that
- * rounding does not grow (PyTorch in fp32 and in float64 agree to the recorded drift), so the limits can be narrow. */
+/* Whole training runs against PyTorch in fp32 (scripts/make_training_golden.py): the gradients of the first step,
+ * and the loss of every step.  Both sides make the same weights, text and batches from formulas.  The schedule's
+ * rates are such that rounding does not grow (PyTorch in fp32 and in float64 agree to the recorded drift), so the
+ * limits can be narrow. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,8 +96,8 @@ static void first_batch(uint32_t *tokens, uint32_t *targets, pass_segment *segme
   }
 }
 
-/* Norm of the difference from PyTorch's gradient over the norm of that: as the signs are random, the mean square of the products'
- * differences is that of the norm, but for its spread. */
+/* Norm of the difference from PyTorch's gradient over the norm of that: as the signs are random, the mean square
+ * of the products' differences is that of the norm, but for its spread. */
 static double gradient_difference(const golden_gradient *expected, size_t elements, const float *gradient)
 {
   double sketches[GOLDEN_SKETCHES] = {0}, squares = 0;
@@ -202,8 +203,8 @@ static void check_curve(alibi_context *context, const golden_run *run)
       fail_msg("%s: loss of step %zu: expected %.9g, found %.9g", running, step + 1, expected, report.loss);
     if (apart > worst) worst = apart;
   }
-  print_message("%s: %zu of %zu steps, losses %.1e apart at most, %.1e at the last\n", running, steps, run->step_count, worst,
-                fabs(report.loss - run->losses[steps - 1]) / run->losses[steps - 1]);
+  print_message("%s: %zu of %zu steps, losses %.1e apart at most, %.1e at the last\n", running, steps,
+                run->step_count, worst, fabs(report.loss - run->losses[steps - 1]) / run->losses[steps - 1]);
   alibi_trainer_free(trainer);
 }
 
@@ -211,7 +212,8 @@ static void losses_follow_those_of_pytorch(void **unused)
 {
   (void)unused;
   alibi_context *context = make_context(NULL, 1);
-  if (SANITIZED) print_message("built with a sanitizer: at most %d steps a run, and one instruction set\n", SHORT_RUN);
+  if (SANITIZED)
+    print_message("built with a sanitizer: at most %d steps a run, and one instruction set\n", SHORT_RUN);
   for (size_t r = 0; r < RUNS; r++) check_curve(context, &golden_runs[r]);
   alibi_context_free(context);
 }

@@ -644,17 +644,17 @@ static const golden_gradient modern_gradients[] = {
     }},
 };
 static const golden_run golden_runs[] = {
-    {"alibi", alibi_settings, sizeof alibi_settings / sizeof alibi_settings[0], alibi_losses,
-     sizeof alibi_losses / sizeof alibi_losses[0], alibi_gradients,
+    {"alibi", alibi_settings, sizeof alibi_settings / sizeof alibi_settings[0],
+     alibi_losses, sizeof alibi_losses / sizeof alibi_losses[0], alibi_gradients,
      sizeof alibi_gradients / sizeof alibi_gradients[0], 2.1e-07},
-    {"rope", rope_settings, sizeof rope_settings / sizeof rope_settings[0], rope_losses,
-     sizeof rope_losses / sizeof rope_losses[0], rope_gradients,
+    {"rope", rope_settings, sizeof rope_settings / sizeof rope_settings[0],
+     rope_losses, sizeof rope_losses / sizeof rope_losses[0], rope_gradients,
      sizeof rope_gradients / sizeof rope_gradients[0], 1.8e-07},
-    {"sinusoidal", sinusoidal_settings, sizeof sinusoidal_settings / sizeof sinusoidal_settings[0], sinusoidal_losses,
-     sizeof sinusoidal_losses / sizeof sinusoidal_losses[0], sinusoidal_gradients,
+    {"sinusoidal", sinusoidal_settings, sizeof sinusoidal_settings / sizeof sinusoidal_settings[0],
+     sinusoidal_losses, sizeof sinusoidal_losses / sizeof sinusoidal_losses[0], sinusoidal_gradients,
      sizeof sinusoidal_gradients / sizeof sinusoidal_gradients[0], 3.5e-06},
-    {"modern", modern_settings, sizeof modern_settings / sizeof modern_settings[0], modern_losses,
-     sizeof modern_losses / sizeof modern_losses[0], modern_gradients,
+    {"modern", modern_settings, sizeof modern_settings / sizeof modern_settings[0],
+     modern_losses, sizeof modern_losses / sizeof modern_losses[0], modern_gradients,
      sizeof modern_gradients / sizeof modern_gradients[0], 2.8e-06},
 };
 
