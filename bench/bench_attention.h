@@ -16,9 +16,16 @@
 #include "base/error.h"
 
 typedef enum bench_pass { BENCH_FORWARD, BENCH_BACKWARD, BENCH_DECODE, BENCH_PASSES } bench_pass;
-/* Of random inputs: the slopes of ALiBi; no bias; kerple-power, -m_h t^(1/2), as a table of distances; ALiBi as a table, with a
- * factor for each distance; gates that fall as ALiBi's slope on average, as offsets of keys. */
-typedef enum bench_method { BENCH_ALIBI, BENCH_NONE, BENCH_POWER, BENCH_FACTOR, BENCH_KEY, BENCH_METHODS } bench_method;
+/* Of random inputs: the slopes of ALiBi; no bias; kerple-power, -m_h t^(1/2), as a table of distances; ALiBi as a
+ * table, with a factor for each distance; gates that fall as ALiBi's slope on average, as offsets of keys. */
+typedef enum bench_method {
+  BENCH_ALIBI,
+  BENCH_NONE,
+  BENCH_POWER,
+  BENCH_FACTOR,
+  BENCH_KEY,
+  BENCH_METHODS
+} bench_method;
 
 enum { BENCH_MAX_LENGTHS = 32, BENCH_MAX_TOLERANCES = 8, BENCH_REPEATS = 9, BENCH_MAX_REPEATS = 1000 };
 

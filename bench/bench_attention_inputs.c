@@ -63,7 +63,8 @@ static status make_biases(const bench_attention_options *o, bench_inputs *in, al
   if (o->methods[BENCH_FACTOR]) TRY(memory_new(&in->added, n, sizeof *in->added, "a table of distances", error));
   if (o->methods[BENCH_FACTOR]) TRY(memory_new(&in->factor, n, sizeof *in->factor, "a table of factors", error));
   if (o->methods[BENCH_KEY]) TRY(memory_new(&in->offsets, n, sizeof *in->offsets, "offsets of keys", error));
-  if (o->methods[BENCH_KEY]) TRY(memory_new(&in->query_offsets, n, sizeof *in->offsets, "offsets of queries", error));
+  if (o->methods[BENCH_KEY])
+    TRY(memory_new(&in->query_offsets, n, sizeof *in->offsets, "offsets of queries", error));
   for (size_t h = 0; h < heads; h++) {
     double slope = in->slopes[h], sum = 0;
     for (size_t t = 0; t < length; t++) {
@@ -218,9 +219,11 @@ void bench_inputs_attention(const bench_inputs *in, size_t layer, bench_method b
   a->window = in->window;
   a->bias = (alibi_bias){.kind = ALIBI_BIAS_NONE};
   size_t set = in->sets > 1 ? layer * (size_t)in->heads : 0, entry = set * (size_t)in->length;
-  if (in->model_method) bias = in->slopes ? BENCH_ALIBI : in->gated ? BENCH_KEY : in->added ? BENCH_FACTOR : BENCH_NONE;
+  if (in->model_method)
+    bias = in->slopes ? BENCH_ALIBI : in->gated ? BENCH_KEY : in->added ? BENCH_FACTOR : BENCH_NONE;
   if (bias == BENCH_ALIBI) a->bias = (alibi_bias){.kind = ALIBI_BIAS_SLOPE, .slopes = in->slopes + set};
-  if (bias == BENCH_POWER) a->bias = (alibi_bias){.kind = ALIBI_BIAS_DISTANCE, .added = in->power, .distances = in->length};
+  if (bias == BENCH_POWER)
+    a->bias = (alibi_bias){.kind = ALIBI_BIAS_DISTANCE, .added = in->power, .distances = in->length};
   if (bias == BENCH_FACTOR)
     a->bias = (alibi_bias){.kind = ALIBI_BIAS_DISTANCE, .added = in->added + entry,
                            .factor = in->factor ? in->factor + entry : NULL, .distances = in->length};

@@ -38,7 +38,8 @@ status bench_inputs_new(alibi_context *context, const bench_attention_options *o
 void bench_inputs_free(bench_inputs *inputs);
 
 /* An attention over layer `layer` with everything but outputs and tolerance set. */
-void bench_inputs_attention(const bench_inputs *inputs, size_t layer, bench_method bias, alibi_attention *attention);
+void bench_inputs_attention(const bench_inputs *inputs, size_t layer, bench_method bias,
+                            alibi_attention *attention);
 
 typedef struct bench_errors {
   double error, skip_error;

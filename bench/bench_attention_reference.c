@@ -31,7 +31,8 @@ static double bias_of(const alibi_attention *a, int head, int64_t query, int64_t
   const alibi_bias *b = &a->bias;
   if (b->kind == ALIBI_BIAS_SLOPE) return -b->slopes[head] * (double)(query - key);
   if (b->kind == ALIBI_BIAS_DISTANCE) return b->added[head * b->distances + query - key];
-  if (b->kind == ALIBI_BIAS_KEY) return b->offsets[key * a->heads + head] + b->query_offsets[query * a->heads + head];
+  if (b->kind == ALIBI_BIAS_KEY)
+    return b->offsets[key * a->heads + head] + b->query_offsets[query * a->heads + head];
   return 0;
 }
 

@@ -25,9 +25,11 @@ static int generate(const char *directory, const char *text, int count, alibi_er
                alibi_tokenizer_open(path, &tokenizer, error) ||
                alibi_tokenizer_encode(tokenizer, text, strlen(text), &tokens, &length, error);
   options.capacity = (int64_t)length + count;
-  failed = failed || alibi_session_new(model, &options, &session, error) || alibi_session_feed(session, tokens, length, error);
+  failed = failed || alibi_session_new(model, &options, &session, error) ||
+           alibi_session_feed(session, tokens, length, error);
   for (int i = 0; i < count && !failed; i++) {
-    failed = alibi_sample(alibi_session_logits(session), alibi_tokenizer_vocabulary(tokenizer), &sampling, length + i, &token, error);
+    failed = alibi_sample(alibi_session_logits(session), alibi_tokenizer_vocabulary(tokenizer), &sampling,
+                          length + i, &token, error);
     if (failed) break;
     const unsigned char *bytes = alibi_tokenizer_bytes(tokenizer, token, &size);
     fwrite(bytes, 1, size, stdout);

@@ -34,8 +34,8 @@ status comm_open(const char *name, comm **c, alibi_error *error);
 void comm_close(comm *c, status result, int exit_code);
 
 /* All ranks make this call: each gets the group of `size` neighbouring ranks that it is in, for which all calls
- * here hold, with ranks counted in the group.  Blocks of all ranks move while a group waits.  A failure that a group
- * agreed on is unknown to the others.  NULL where size is 1; ALIBI_INVALID where it does not divide the ranks.
+ * here hold, with ranks counted in the group.  Blocks of all ranks move while a group waits.  A failure that a
+ * group agreed on is unknown to others.  NULL where size is 1; ALIBI_INVALID where it does not divide the ranks.
  * comm_close leaves a group, before all ranks are left. */
 status comm_split(comm *c, int size, comm **group, alibi_error *error);
 

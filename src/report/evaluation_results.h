@@ -111,8 +111,8 @@ double evaluation_change(double nats);
 
 /* What the early token curse does to a nonoverlapping curve: the mean loss at `from` less that at `to`, which is
  * exactly `fewer_early`, what the shares of the two kinds of token at `to` would do to the losses at `from`, +
- * `better_read`, what changed losses do with the shares at `to`.  Long windows have few early tokens, so their loss
- * is known badly; here it weighs as little as they are few. */
+ * `better_read`, what changed losses do with the shares at `to`.  Long windows have few early tokens, so their
+ * loss is known badly; here it weighs as little as they are few. */
 typedef struct evaluation_gain {
   const evaluated_row *from, *to;
   double total, fewer_early, better_read; /* nats a token; above 0: better at `to` */

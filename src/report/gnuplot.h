@@ -17,8 +17,8 @@ typedef enum gnuplot_outcome { GNUPLOT_DRAWN, GNUPLOT_FAILED, GNUPLOT_MISSING } 
 gnuplot_outcome gnuplot_draw(const char *script, const char *directory, const char *name, bool plain, char *said,
                              size_t size);
 
-/* A report's picture: writes data and script to directory/STEM.dat and STEM.gp and draws STEM.svg and STEM.png from them;
- * the drafts stay the caller's to free.  *made: there is an SVG; false, and ALIBI_OK, where there is no gnuplot. */
+/* A report's picture: writes data and script to directory/STEM.dat and STEM.gp and draws STEM.svg and STEM.png
+ * from them; the drafts stay the caller's to free.  *made: there is an SVG; false, with ALIBI_OK: no gnuplot. */
 status gnuplot_pictures(draft *data, draft *script, const char *directory, const char *stem, bool *made,
                         alibi_error *error);
 

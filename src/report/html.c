@@ -1,5 +1,6 @@
 /* report.html: one page that stands alone (style and pictures inside, nothing fetched, no script) and goes from
- * the answer to the details.  Every text from outside passes draft_add_escaped.  A method's own page lies beside it. */
+ * the answer to the details.  Every text from outside passes draft_add_escaped.  A method's own page lies beside
+ * it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

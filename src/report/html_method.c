@@ -1,5 +1,5 @@
-/* A method's own page: what it is, what it read at every length beside the best of the others, what it cost, with which
- * settings.  Beside report.html, which links to it. */
+/* A method's own page: what it is, what it read at every length beside the best of the others, what it cost, with
+ * which settings.  Beside report.html, which links to it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,8 @@ static void add_protocol(draft *d, const study_results *results, const method_re
   html_element(d, "<p>", protocol_meaning(protocol), "</p>");
   draft_add(d, "<div class=\"scroll\"><table class=\"wide\"><thead><tr><th>perplexity</th>");
   for (size_t i = 0; i < length_count; i++)
-    draft_add(d, "<th%s>%lld</th>", lengths[i] == results->train_length ? " class=\"here\"" : "", (long long)lengths[i]);
+    draft_add(d, "<th%s>%lld</th>", lengths[i] == results->train_length ? " class=\"here\"" : "",
+              (long long)lengths[i]);
   draft_add(d, "</tr></thead>\n<tbody>\n");
   for (size_t i = 0; i < count; i++) {
     if (lines[i].method != m) continue;
@@ -112,7 +113,8 @@ static void add_costs(draft *d, const method_result *m)
   draft_add(d, "</td></tr>\n<tr><td>reading, tokens a second</td>");
   html_number(d, m->evaluate_tokens_per_second);
   if (m->peak_memory_bytes > 0)
-    draft_add(d, "</td></tr>\n<tr><td>peak memory</td><td>%.1f MiB", (double)m->peak_memory_bytes / (1024.0 * 1024.0));
+    draft_add(d, "</td></tr>\n<tr><td>peak memory</td><td>%.1f MiB",
+              (double)m->peak_memory_bytes / (1024.0 * 1024.0));
   draft_add(d, "</td></tr>\n</tbody></table>\n");
 }
 

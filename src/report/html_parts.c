@@ -67,7 +67,8 @@ void html_page_name(const study_results *results, const method_result *m, char *
   snprintf(safe, sizeof safe, "%s", m->name);
   for (char *c = safe; *c; c++)
     if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789-", *c)) *c = '_'; /* a result file may say anything */
-  if (m->train_length != results->train_length || html_earlier_namesakes(results, (size_t)(m - results->methods)) > 0)
+  if (m->train_length != results->train_length ||
+      html_earlier_namesakes(results, (size_t)(m - results->methods)) > 0)
     snprintf(at, sizeof at, "-%lld", (long long)m->train_length);
   snprintf(name, size, "method-%s%s.html", safe, at);
 }

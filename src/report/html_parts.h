@@ -1,4 +1,4 @@
-/* report/html_parts.h - what the pages of a report share: their frame, cells of tables, notes, links, the losses. */
+/* report/html_parts.h - what a report's pages share: their frame, cells of tables, notes, links, the losses. */
 #ifndef REPORT_HTML_PARTS_H
 #define REPORT_HTML_PARTS_H
 
@@ -30,8 +30,8 @@ void html_lengths(draft *d, const study_results *results, const char *first, con
 /* One perplexity of a table, with its ratio to that of the training length. */
 void html_cell(draft *d, const study_results *results, const series *line, int64_t length, html_notes *n);
 void html_note_list(draft *d, const html_notes *n);
-/* gnuplot's picture directory/name, an SVG, as part of the page.  false: there is none, or it holds what no picture
- * of ours does. */
+/* gnuplot's picture directory/name, an SVG, as part of the page.  false: there is none, or it holds what no
+ * picture of ours does. */
 bool html_drawn(draft *d, const char *directory, const char *name, const char *label);
 /* The curves of the protocols, from directory/curves.svg or drawn here (html_picture.c). */
 void html_picture(draft *d, const study_results *results, const char *directory, const char *const *protocols,

@@ -168,7 +168,8 @@ static void layout(picture *p)
   size_t small = p->panel_count > LARGE ? p->panel_count - LARGE : 0;
   p->height = 640;
   p->title_height = 58 + TITLE_ROW * (add_title(&unused, p, true) - 1);
-  double needed = p->title_height + 40 + (double)LEGEND_ROW * (double)rows + (small ? 20 : 40) + SMALL_HEIGHT * (double)small;
+  double needed = p->title_height + 40 + (double)LEGEND_ROW * (double)rows + (small ? 20 : 40) +
+                  SMALL_HEIGHT * (double)small;
   if (p->height < needed) p->height = needed;
   double top = 1 - (p->title_height + 46) / p->height, bottom = 66 / p->height;
   for (size_t i = 0; i < p->panel_count; i++) {

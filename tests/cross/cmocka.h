@@ -51,7 +51,8 @@ static inline void cross_failed(const char *file, int line, int skipped)
 #define assert_float_equal(a, b, e) assert_true((a) - (b) <= (e) && (b) - (a) <= (e))
 #define assert_double_equal(a, b, e) assert_float_equal(a, b, e)
 
-static inline int cross_run(const struct CMUnitTest *tests, size_t count, cross_fixture setup, cross_fixture teardown)
+static inline int cross_run(const struct CMUnitTest *tests, size_t count, cross_fixture setup,
+                            cross_fixture teardown)
 {
   static void *group, *state;
   static size_t i;

@@ -154,8 +154,8 @@ typedef struct slope_pair {
   double found;    /* gradient . v */
 } slope_pair;
 
-/* Is the loss bent where a number passes another one?  Then random directions, along which it hardly moves, meet more
- * bends than slope; that of the gradient tells. */
+/* Is the loss bent where a number passes another one?  Then random directions, along which it hardly moves, meet
+ * more bends than slope; that of the gradient tells. */
 static bool has_corners(const bench *b)
 {
   const alibi_model_config *c = &b->model->config;
