@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing for a target, with apt-get, as root or with sudo.  Where nothing is missing it does nothing
-# and needs no network; where it cannot install, it says in one sentence what is missing.
+# Installs what is missing for a target, with apt-get, as root or with sudo.  Where nothing is missing it does
+# nothing and needs no network; where it cannot install, it says in one sentence what is missing.
 # usage: setup.sh build|check|demo|ci
 set -u
 target=${1:-build}
@@ -65,7 +65,10 @@ fi
 echo "Installing $wanted"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1 </dev/null; }
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1 </dev/null
+}
 apt -qq update # fails where one of many sources is away; what counts is whether the install works
 apt -y --no-install-recommends install "${packages[@]}" ||
   give_up "apt-get could not install it ($(grep '^E:' "$log" | head -n 1 | cut -c1-200))."

@@ -30,9 +30,11 @@ run_case() {
   printf '%s' "$want_err" >"$folder/want_err"
   [ $code -eq "$want_code" ] || wrong+="exit code: expected $want_code, found $code"$'\n'
   cmp -s "$folder/want_out" "$folder/out" ||
-    wrong+="standard output (- expected, + found):"$'\n'"$(diff -u "$folder/want_out" "$folder/out" | tail -n +3)"$'\n'
+    wrong+=$'standard output (- expected, + found):\n'"$(diff -u "$folder/want_out" "$folder/out" |
+                                                       tail -n +3)"$'\n'
   cmp -s "$folder/want_err" "$folder/err" ||
-    wrong+="standard error (- expected, + found):"$'\n'"$(diff -u "$folder/want_err" "$folder/err" | tail -n +3)"$'\n'
+    wrong+=$'standard error (- expected, + found):\n'"$(diff -u "$folder/want_err" "$folder/err" |
+                                                      tail -n +3)"$'\n'
   if [ -n "$wrong" ]; then
     failed=$((failed + 1))
     printf '%s:%s: $ %s\n%s' "$cases" "$at" "$command" "$wrong"

@@ -2,7 +2,10 @@
 # Both libraries show the names alibi_* and nothing else, and the same ones.
 # usage: check_exports.sh libalibi.so libalibi.a
 set -u
-names() { nm "$1" --defined-only "$2" | awk 'NF == 3 { print $3 }' | grep -vE '^(__asan|__odr_asan|_init$|_fini$)' | LC_ALL=C sort -u; }
+names() {
+  nm "$1" --defined-only "$2" | awk 'NF == 3 { print $3 }' |
+    grep -vE '^(__asan|__odr_asan|_init$|_fini$)' | LC_ALL=C sort -u
+}
 shared=$(names -D "$1")
 archive=$(names -g "$2")
 bad=0

@@ -8,7 +8,8 @@ cxx=$(command -v c++ || command -v g++ || command -v clang++)
 flags=(-Wall -Wextra -Wpedantic -Werror -fsyntax-only -Iinclude)
 for header in include/alibi/*.h; do
   program="#include \"${header#include/}\""
-  echo "$program" | "$2" -std=c11 -Wstrict-prototypes "${flags[@]}" -x c - || { echo "$header: not alone as C11"; bad=1; }
+  echo "$program" | "$2" -std=c11 -Wstrict-prototypes "${flags[@]}" -x c - ||
+    { echo "$header: not alone as C11"; bad=1; }
   [ -z "$cxx" ] && continue
   echo "$program" | "$cxx" -std=c++17 "${flags[@]}" -x c++ - || { echo "$header: not alone as C++17"; bad=1; }
 done

@@ -11,9 +11,11 @@ find "${rooms[@]}" -name '*.[ch]' -type f | LC_ALL=C sort | xargs awk '
     while ((getline row < "tests/layers.txt") > 0) {
       n = split(row, word, " ")
       if (word[1] == "floor") floor[word[3]] = word[2]
-      else if (word[1] == "allow" && n < 4) { print "tests/layers.txt: an exception without a reason: " row; bad = 1 }
+      else if (word[1] == "allow" && n < 4)
+        { print "tests/layers.txt: an exception without a reason: " row; bad = 1 }
       else if (word[1] == "allow") allowed[word[2] " " word[3]] = row
-      else if (word[1] != "" && word[1] !~ /^#/ && word[1] != "system") { print "tests/layers.txt: cannot read: " row; bad = 1 }
+      else if (word[1] != "" && word[1] !~ /^#/ && word[1] != "system")
+        { print "tests/layers.txt: cannot read: " row; bad = 1 }
     }
   }
   /^[ \t]*#[ \t]*include[ \t]*"/ {

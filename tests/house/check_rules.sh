@@ -10,7 +10,8 @@ complain() {
   bad=1
 }
 
-mapfile -t sources < <(find src include tests bench examples fuzz -name '*.[ch]' -type f 2>/dev/null | LC_ALL=C sort)
+mapfile -t sources < <(find src include tests bench examples fuzz -name '*.[ch]' -type f 2>/dev/null |
+                       LC_ALL=C sort)
 mapfile -t rooms < <(find src -name '*.[ch]' -type f | LC_ALL=C sort)
 [ ${#rooms[@]} -gt 0 ] || { echo "no sources found in $1"; exit 1; }
 
@@ -21,7 +22,10 @@ code() {
       text = $0; out = ""
       while (text != "") {
         if (inside) { p = index(text, "*/"); if (!p) break; text = substr(text, p + 2); inside = 0 }
-        else { p = index(text, "/*"); if (!p) { out = out text; break } out = out substr(text, 1, p - 1); text = substr(text, p + 2); inside = 1 }
+        else {
+          p = index(text, "/*"); if (!p) { out = out text; break }
+          out = out substr(text, 1, p - 1); text = substr(text, p + 2); inside = 1
+        }
       }
       if (out ~ /[^ \t]/) print FILENAME ":" FNR ": " out
     }' "$@"
@@ -31,13 +35,15 @@ complain "Two files of one name (public headers apart)" \
   "$(printf '%s\n' "${sources[@]}" | grep -v '^include/' | sed 's,.*/,,' | LC_ALL=C sort | uniq -d)"
 
 complain "Files over 800 lines (figures that a script wrote apart): which two things are in it?" \
-  "$(wc -l "${sources[@]}" | awk '$2 != "total" && $2 !~ /^tests\/golden\/.*_figures\.h$/ && $1 > 800 { print $2 ": " $1 " lines" }')"
+  "$(wc -l "${sources[@]}" | awk '$2 != "total" && $2 !~ /^tests\/golden\/.*_figures\.h$/ && $1 > 800 {
+       print $2 ": " $1 " lines" }')"
 
 mapfile -t library < <(printf '%s\n' "${rooms[@]}" | grep -v '^src/cli/')
 complain "The library prints, exits or aborts" \
-  "$(code "${library[@]}" | grep -E '(^|[^A-Za-z0-9_])((_?exit|_Exit|abort|v?printf|puts|putchar|perror)[[:space:]]*\(|stdout|stderr)')"
+  "$(code "${library[@]}" |
+     grep -E '(^|[^A-Za-z0-9_])((_?exit|_Exit|abort|v?printf|puts|putchar|perror)[[:space:]]*\(|stdout|stderr)')"
 
-complain "Numbers are read by the host program's locale, or places in files by a system's type (base/number.h, base/system.h)" \
+complain "Numbers are read by the program's locale, or places in files by a type of the system, outside base/" \
   "$(printf '%s\n' "${library[@]}" | grep -v '^src/base/' | { mapfile -t files; code "${files[@]}"; } |
      grep -E '(^|[^A-Za-z0-9_])(strto(d|f|ld)|atof|fseeko|ftello)[[:space:]]*\(')"
 
@@ -54,7 +60,8 @@ while read -r file header; do
   if is_in "$standard" "$name"; then continue; fi
   if is_in "$system" "$name" || [[ $name == sys/* || $name == linux/* ]]; then
     case $file in src/base/*) continue ;; esac
-    grep -q "^system $file ." tests/layers.txt || complain "The operating system is called outside base/" "$file: <$header>"
+    grep -q "^system $file ." tests/layers.txt ||
+      complain "The operating system is called outside base/" "$file: <$header>"
     continue
   fi
   [[ $file == *.c ]] || complain "A third-party header in a header" "$file: <$header>"
@@ -62,12 +69,15 @@ while read -r file header; do
     complain "A third-party header in two files" "<$header>: ${home[$header]} and $file"
   fi
   home[$header]=$file
-done < <(awk '/^[ \t]*#[ \t]*include[ \t]*</ { h = $0; sub(/^[^<]*</, "", h); sub(/>.*/, "", h); print FILENAME, h }' "${rooms[@]}")
+done < <(awk '/^[ \t]*#[ \t]*include[ \t]*</ {
+                h = $0; sub(/^[^<]*</, "", h); sub(/>.*/, "", h); print FILENAME, h }' "${rooms[@]}")
 
 complain "A public header includes more than the C library and its own" \
-  "$(grep -nE '^[[:space:]]*#[[:space:]]*include' include/alibi/*.h | grep -vE '["]alibi/[a-z_]+\.h"|<(stddef|stdint|stdbool|stdio)\.h>')"
+  "$(grep -nE '^[[:space:]]*#[[:space:]]*include' include/alibi/*.h |
+     grep -vE '["]alibi/[a-z_]+\.h"|<(stddef|stdint|stdbool|stdio)\.h>')"
 
 complain "Flags that change the meaning of the code or of the machine" \
-  "$(grep -rnE -e '-ffast-math|-Ofast|-march=native' CMakeLists.txt cmake src tests bench --include=CMakeLists.txt --include='*.cmake' 2>/dev/null)"
+  "$(grep -rnE -e '-ffast-math|-Ofast|-march=native' CMakeLists.txt cmake src tests bench \
+       --include=CMakeLists.txt --include='*.cmake' 2>/dev/null)"
 
 exit $bad

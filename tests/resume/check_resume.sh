@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A training that is stopped, in every way there is, and goes on: the model that comes of it is, to the byte, that of a training
-# that was never stopped.  Killed at random moments, ended by signals, with damaged checkpoints, with a full disk, with other
-# numbers of threads, across the ends of epochs and with accumulation.
+# A training that is stopped, in every way there is, and goes on: the model that comes of it is, to the byte, that
+# of a training that was never stopped.  Killed at random moments, ended by signals, with damaged checkpoints, with
+# a full disk, with other numbers of threads, across the ends of epochs and with accumulation.
 # usage: check_resume.sh ALIBI [KILLS [SEED]]
 set -u
 alibi=$1 kills=${2:-50} seed=${3:-$(date +%s)}
@@ -17,11 +17,12 @@ failures=0
 # 80 steps of 64 tokens read a text of 1893 bytes 2.8 times; each step is made of two parts.
 seq 1 500 >text
 cat >settings.json <<'END'
-{"tokenizer": "bytes", "layers": 2, "width": 32, "heads": 4, "train_length": 16, "batch_tokens": 64, "micro_tokens": 32,
- "steps": 80, "dropout": 0.1, "learning_rate": 0.01, "evaluate_every": 20, "checkpoint_every": 3, "texts": ["text"]}
+{"tokenizer": "bytes", "layers": 2, "width": 32, "heads": 4, "train_length": 16, "batch_tokens": 64,
+ "micro_tokens": 32, "steps": 80, "dropout": 0.1, "learning_rate": 0.01, "evaluate_every": 20,
+ "checkpoint_every": 3, "texts": ["text"]}
 END
-# OUT OPTIONS...: goes on where there is something to go on with.  `go` takes this shell's place, so that in the background $! is
-# the training itself.
+# OUT OPTIONS...: goes on where there is something to go on with.  `go` takes this shell's place, so that in the
+# background $! is the training itself.
 go() {
   local out=$1
   shift
@@ -34,7 +35,10 @@ complain() {
   failures=$((failures + 1))
 }
 # OUT WHAT [STRAIGHT]
-same() { cmp -s "$1/model.safetensors" "${3:-straight}/model.safetensors" || complain "$2: another model than without a stop"; }
+same() {
+  cmp -s "$1/model.safetensors" "${3:-straight}/model.safetensors" ||
+    complain "$2: another model than without a stop"
+}
 # Losses of every step, once each, those of the training without a stop.
 losses() { grep -o '"step":[0-9]*,"loss":[^,]*' "$1/log.jsonl"; }
 same_log() {
@@ -76,13 +80,14 @@ kill_often() {
   run "$out" --threads 1 >out 2>err || complain "$out: after $killed kills: $(tail -n 1 err)"
   same "$out" "$out, killed $killed times" "$straight"
   same_log "$out" "$out, killed $killed times" "$straight"
-  echo "$out: killed $killed times in $rounds tries, $((finished + 1)) trainings to their end ($taken ms without a stop)"
+  echo "$out: killed $killed times in $rounds tries, $((finished + 1)) trainings to their end" \
+       "($taken ms without a stop)"
   [ $killed -ge "$wanted" ] || complain "$out: killed only $killed times"
 }
 kill_often "$kills" killed straight
 
-# Other ways to train: shards of several sources, documents apart, the guard of spikes; a trained model at longer sequences, shorter
-# ones first, under another schedule.
+# Other ways to train: shards of several sources, documents apart, the guard of spikes; a trained model at longer
+# sequences, shorter ones first, under another schedule.
 variant() { # NAME: settings.json is there
   began=$(now)
   run "$1-straight" --threads 1 >out 2>err || complain "$1: $(cat err)"
@@ -94,14 +99,15 @@ cp settings.json first.json
 seq 501 900 | tr '1234567890' 'abcdefghij' >other
 "$alibi" data build --quiet --tokenizer bytes --out two other text >out 2>err || complain "data build: $(cat err)"
 cat >settings.json <<'END'
-{"position": "rope", "layers": 1, "width": 32, "heads": 4, "train_length": 16, "batch_tokens": 64, "steps": 60, "mix": [2, 1],
- "documents": "apart", "spike_limit": 2, "schedule": "warmup-stable-decay", "checkpoint_every": 3, "texts": ["one", "two"]}
+{"position": "rope", "layers": 1, "width": 32, "heads": 4, "train_length": 16, "batch_tokens": 64, "steps": 60,
+ "mix": [2, 1], "documents": "apart", "spike_limit": 2, "schedule": "warmup-stable-decay", "checkpoint_every": 3,
+ "texts": ["one", "two"]}
 END
 variant shards
 cat >settings.json <<'END'
-{"from": "shards-straight", "train_length": 32, "length_schedule": "8:20,16:20", "rope_base": 20000, "batch_tokens": 64, "steps": 60,
- "schedule": "inverse-sqrt", "order": "random", "recompute": true, "z_loss": 0.001, "checkpoint_every": 3, "evaluate_every": 10,
- "patience": 50, "texts": ["two"]}
+{"from": "shards-straight", "train_length": 32, "length_schedule": "8:20,16:20", "rope_base": 20000,
+ "batch_tokens": 64, "steps": 60, "schedule": "inverse-sqrt", "order": "random", "recompute": true,
+ "z_loss": 0.001, "checkpoint_every": 3, "evaluate_every": 10, "patience": 50, "texts": ["two"]}
 END
 variant longer
 cp first.json settings.json
@@ -153,7 +159,8 @@ damage() { # WHAT COMMAND: with $checkpoint
   same_log damaged "$1"
 }
 damage "a truncated model" 'truncate -s 1000 $checkpoint/model.safetensors'
-damage "a flipped bit of the moments" 'printf "\377" | dd of=$checkpoint/optimiser.safetensors bs=1 seek=5000 conv=notrunc status=none'
+damage "a flipped bit of the moments" \
+       'printf "\377" | dd of=$checkpoint/optimiser.safetensors bs=1 seek=5000 conv=notrunc status=none'
 damage "no state" 'rm $checkpoint/state.json'
 damage "a state that is no JSON" 'truncate -s 100 $checkpoint/state.json'
 damage "no configuration" 'rm $checkpoint/config.json'
@@ -174,8 +181,10 @@ limited() { # KIB OUT
 rm -rf full
 cp -r middle full
 before=$(newest full)
-limited 140 full || complain "checkpoints that cannot be saved: exit code $?: $(cat err)" # the moments have 230 KiB, the model 115
-grep -q 'could not be saved, the training goes on' err || complain "checkpoints that cannot be saved: not said: $(cat err)"
+# The moments have 230 KiB, the model 115.
+limited 140 full || complain "checkpoints that cannot be saved: exit code $?: $(cat err)"
+grep -q 'could not be saved, the training goes on' err ||
+  complain "checkpoints that cannot be saved: not said: $(cat err)"
 same full "checkpoints that cannot be saved"
 rm -rf full
 cp -r middle full
@@ -196,7 +205,8 @@ for _ in $(seq 1 500); do
   sleep 0.01
 done
 run locked --steps 1000000 >out2 2>err2
-[ $? -eq 1 ] && grep -q 'another process is at work there' err2 || complain "two trainings in one directory: $(cat err2)"
+[ $? -eq 1 ] && grep -q 'another process is at work there' err2 ||
+  complain "two trainings in one directory: $(cat err2)"
 kill -KILL $pid
 wait $pid 2>/dev/null
 
