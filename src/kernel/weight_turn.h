@@ -80,25 +80,40 @@ INLINE void turn_tray(const int count, weight_type type, byte_rows rows, size_t 
   }
 }
 
+/* Numbers up to where a vector of the first row, and mostly of all, begins to lie in one cache line: rows a multiple
+ * of 4 KiB apart meet in one set of the first-level cache, and a line that is read twice is not there any more. */
+INLINE size_t numbers_before_line(weight_type type, byte_rows rows, size_t at, size_t n)
+{
+  enum { WORTH_IT = 16 };
+  const size_t size = weight_bytes_of(type);
+  size_t off = ((uintptr_t)rows[0] + at) % TRAY;
+  return off > 0 && off % size == 0 && n * size >= (size_t)WORTH_IT * TRAY ? (TRAY - off) / size : 0;
+}
+
 INLINE void turn_plain(const int count, weight_type type, byte_rows rows, size_t at, size_t n,
-                       const ahead_rows *later,
-                       sink *s)
+                       const ahead_rows *later, sink *s)
 {
   const size_t size = weight_bytes_of(type), each = TRAY / size;
   unsigned char tray[TILE_COLUMNS][TRAY] __attribute__((aligned(64)));
   const unsigned char *row[TILE_COLUMNS];
-  for (; n >= each; n -= each, at += TRAY, advance(count, s, each)) {
-    ask(later, TILE_COLUMNS, at, TRAY);
-    turn_tray(count, type, rows, at, each, s);
+  for (int turn = 0; turn < 2; turn++) {
+    size_t some = turn == 0 ? numbers_before_line(type, rows, at, n) : n;
+    if (some > 0) {
+      for (int r = 0; r < TILE_COLUMNS; r++) {
+        memset(tray[r], 0, TRAY);
+        memcpy(tray[r], rows[r] + at, some * size);
+        row[r] = tray[r];
+      }
+      turn_tray(count, type, row, 0, some, s);
+      advance(count, s, some);
+      at += some * size;
+      n -= some;
+    }
+    for (; n >= each; n -= each, at += TRAY, advance(count, s, each)) {
+      ask(later, TILE_COLUMNS, at, TRAY);
+      turn_tray(count, type, rows, at, each, s);
+    }
   }
-  if (n == 0) return;
-  for (int r = 0; r < TILE_COLUMNS; r++) {
-    memset(tray[r], 0, TRAY);
-    memcpy(tray[r], rows[r] + at, n * size);
-    row[r] = tray[r];
-  }
-  turn_tray(count, type, row, 0, n, s);
-  advance(count, s, n);
 }
 
 /* ---- blocks of 32 ---- */
