@@ -20,6 +20,9 @@ typedef struct bench_row {
   double share_with_packing; /* matmul: B packed anew every time */
   double share_turned;   /* matmul: A given by columns */
   double share_onednn;   /* matmul: oneDNN's sgemm, 0 where it is not installed */
+  double bytes, numbers; /* weights: of the weight; else 0 */
+  double reading;        /* weights: bytes per second of reading it, median */
+  double share_of_reading; /* weights: median of the ratios */
 } bench_row;
 
 /* isa: a name that kernel_table_find knows.  Row number `index` of a group, of as many as the count says. */
@@ -27,6 +30,8 @@ size_t bench_matmul_count(void);
 status bench_matmul(const char *isa, size_t index, bench_row *row, alibi_error *error);
 size_t bench_kernels_count(void);
 status bench_kernels(const char *isa, size_t index, bench_row *row, alibi_error *error);
+size_t bench_weights_count(void);
+status bench_weights(const char *isa, size_t index, bench_row *row, alibi_error *error);
 
 /* The name of the oneDNN library found, or NULL. */
 const char *bench_onednn_name(void);

@@ -69,8 +69,20 @@ static void print_kernels(const bench_row *row)
   fflush(stdout);
 }
 
+static void print_weights(const bench_row *row)
+{
+  if (!row->name[0]) {
+    printf("%-20s %8s %12s %16s\n", "weight", "GB/s", "of reading", "ns a number");
+    return;
+  }
+  printf("%-20s %8.2f %11.1f%% %16.4f\n", row->name, row->bytes / row->seconds * 1e-9, 100 * row->share_of_reading,
+         row->seconds * 1e9 / row->numbers);
+  fflush(stdout);
+}
+
 static const bench_group groups[] = {{"matmul", bench_matmul_count, bench_matmul, print_matmul},
-                                     {"kernels", bench_kernels_count, bench_kernels, print_kernels}};
+                                     {"kernels", bench_kernels_count, bench_kernels, print_kernels},
+                                     {"weights", bench_weights_count, bench_weights, print_weights}};
 
 static json_node *row_to_node(const bench_row *row)
 {
@@ -82,7 +94,13 @@ static json_node *row_to_node(const bench_row *row)
     node_set_integer(node, "columns", (int64_t)row->columns);
   }
   node_set_number(node, "seconds", row->seconds);
-  node_set_number(node, "peak_gflops", row->peak * 1e-9);
+  if (row->peak > 0) node_set_number(node, "peak_gflops", row->peak * 1e-9);
+  if (row->bytes > 0) {
+    node_set_number(node, "gigabytes_per_second", row->bytes / row->seconds * 1e-9);
+    node_set_number(node, "reading", row->reading * 1e-9);
+    node_set_number(node, "share_of_reading", row->share_of_reading);
+    node_set_number(node, "nanoseconds_a_number", row->seconds * 1e9 / row->numbers);
+  }
   if (row->share > 0) node_set_number(node, "share_of_peak", row->share);
   if (row->rows > 0) {
     node_set_number(node, "share_with_packing", row->share_with_packing);
@@ -121,7 +139,8 @@ static status measure_group(const bench_group *group, const char *isa, alibi_err
     if (!text) RAISE(error, ALIBI_FAILED, "not enough memory for the JSON text");
     printf("%s\n", text);
   } else {
-    printf("peak %.1f GFLOP/s\n", row.peak * 1e-9);
+    if (row.peak > 0) printf("peak %.1f GFLOP/s\n", row.peak * 1e-9);
+    if (row.reading > 0) printf("reading %.1f GB/s\n", row.reading * 1e-9);
     if (row.rows > 0) printf("least share of it %.1f%%\n", 100 * worst);
   }
 done:
@@ -131,7 +150,7 @@ done:
   return result;
 }
 
-/* What each word knows.  matmul and kernels measure one core, so --threads is not for them. */
+/* What each word knows.  The others measure one core, so --threads is not for them. */
 static const char *const attention_knows[] = {"lengths", "passes", "tolerance", "method",   "model",     "text",
                                               "csv",     "plot",   "heads",     "kv_heads", "head_size", "score",
                                               "repeats", "json",   "quiet",     "threads",  NULL};
@@ -149,7 +168,7 @@ static status check_options(const command_line *line, const char *const *known, 
 
 static status bench_run(command_line *line, alibi_error *error)
 {
-  static const char *const expected = "attention, train, matmul, kernels";
+  static const char *const expected = "attention, train, matmul, kernels, weights";
   status result = ALIBI_OK;
   alibi_context *context = NULL;
   if (line->operand_count != 1)
@@ -178,7 +197,7 @@ done:
 const command command_bench = {
     .name = "bench",
     .summary = "Measure attention and the kernels, beside what this machine can do.",
-    .operands = "attention|train|matmul|kernels",
+    .operands = "attention|train|matmul|kernels|weights",
     .details =
         "attention: forward, backward and one step of decoding at one length after another, visiting every key "
         "(tolerance 0) and skipping what cannot be seen, on one thread unless --threads says more. GFLOP/s count "
@@ -200,6 +219,9 @@ const command command_bench = {
         "matmul: the packed matrix product on one core, without and with packing B, with A given by columns, and "
         "oneDNN's sgemm where libdnnl is installed.\n"
         "kernels: attention, norms, activations and the rest, on one core.\n"
+        "weights: one row times rows of 4096 stored weights, as decoding has it, on one core, by the type of the "
+        "weights; also with the row rounded to 8 bits (--activations int8). It takes turns with reading as many "
+        "bytes from memory.\n"
         "Everything takes turns with a loop of multiply-adds that never leaves the registers; shares are medians "
         "of "
         "the ratios, so other load on the machine cancels out. ALIBI_ISA=avx2 (and so on) picks the instruction "

@@ -80,8 +80,8 @@ INLINE void turn_tray(const int count, weight_type type, byte_rows rows, size_t 
   }
 }
 
-/* Numbers up to where a vector of the first row, and mostly of all, begins to lie in one cache line: rows a multiple
- * of 4 KiB apart meet in one set of the first-level cache, and a line that is read twice is not there any more. */
+/* Numbers up to where a vector of the first row, and mostly of all, begins to lie in one cache line: rows a
+ * multiple of 4 KiB apart meet in one set of the first-level cache, and a line read twice is no longer there. */
 INLINE size_t numbers_before_line(weight_type type, byte_rows rows, size_t at, size_t n)
 {
   enum { WORTH_IT = 16 };
