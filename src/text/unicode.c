@@ -1,9 +1,11 @@
 /* The only file that knows utf8proc.  Normalizing goes stretch by stretch (what lies between two ASCII characters
  * is none of ASCII's business), and orders marks by counting where there are many: a text of nothing but marks
- * must not take the square of its length. */
+ * must not take the square of its length.  Each answer is that of one version of Unicode: text/unicode_since.c. */
 #include "text/unicode.h"
 
 #include <utf8proc.h>
+
+#include "text/unicode_since.h"
 
 static int category(uint32_t c)
 {
@@ -19,20 +21,32 @@ bool unicode_is_space(uint32_t c)
 
 bool unicode_is_mark(uint32_t c)
 {
-  if (c < 0x300) return false;
+  if (c < 0x300 || unicode_since(c) > 9 || c == 0x111c9) return false;
+  if (c == 0x1cf2 || c == 0x1cf3) return true; /* letters since 12 */
   int kind = category(c);
   return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_ME;
 }
 
 bool unicode_is_nonspacing(uint32_t c)
 {
-  return c >= 0x300 && category(c) == UTF8PROC_CATEGORY_MN;
+  if (c < 0x300 || unicode_since(c) > 8) return false;
+  switch (c) { /* of another category since */
+  case 0x1734:
+  case 0x1171e: return true;
+  case 0x1885:
+  case 0x1886:
+  case 0xa9bd:
+  case 0x111c9: return false;
+  default: return category(c) == UTF8PROC_CATEGORY_MN;
+  }
 }
 
 bool unicode_is_punctuation(uint32_t c)
 {
   if (c < 0x80)
     return c > ' ' && c < 0x7f && !(c >= '0' && c <= '9') && !(c >= 'A' && c <= 'Z') && !(c >= 'a' && c <= 'z');
+  if (unicode_since(c) > 8) return false;
+  if (c == 0x166d || c == 0x111c9) return true; /* a symbol and a mark since */
   int kind = category(c);
   return kind >= UTF8PROC_CATEGORY_PC && kind <= UTF8PROC_CATEGORY_PO;
 }
@@ -40,6 +54,8 @@ bool unicode_is_punctuation(uint32_t c)
 bool unicode_is_number(uint32_t c)
 {
   if (c < 0x80) return c >= '0' && c <= '9';
+  unicode_answer lately = unicode_number_lately(c);
+  if (lately != UNICODE_OLD) return lately == UNICODE_YES;
   int kind = category(c);
   return kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO;
 }
@@ -47,6 +63,7 @@ bool unicode_is_number(uint32_t c)
 bool unicode_is_other(uint32_t c)
 {
   if (c < 0x80) return c < ' ' || c == 0x7f;
+  if (unicode_since(c) > 8) return false;
   int kind = category(c);
   return kind >= UTF8PROC_CATEGORY_CC && kind <= UTF8PROC_CATEGORY_CO;
 }
@@ -54,6 +71,8 @@ bool unicode_is_other(uint32_t c)
 bool unicode_is_word(uint32_t c)
 {
   if (c < 0x80) return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+  unicode_answer lately = unicode_word_lately(c);
+  if (lately != UNICODE_OLD) return lately == UNICODE_YES;
   switch (category(c)) {
   case UTF8PROC_CATEGORY_LU:
   case UTF8PROC_CATEGORY_LL:
@@ -84,7 +103,8 @@ size_t unicode_lower(uint32_t c, uint32_t lower[2])
     lower[1] = 0x307;
     return 2;
   }
-  lower[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+  lower[0] = unicode_lower_lately(c);
+  if (lower[0] == c) lower[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
   return 1;
 }
 
@@ -154,6 +174,15 @@ done:
   return result;
 }
 
+/* Bytes up to the next character that Unicode 9 does not have. */
+static size_t known_size(const unsigned char *text, size_t size)
+{
+  size_t at = 0;
+  for (size_t length; at < size; at += length)
+    if (unicode_since(utf8_character(text + at, &length)) > 9) break;
+  return at;
+}
+
 static status normalize_stretch(unicode_form form, const unsigned char *text, size_t size, characters *memory,
                                 text_buffer *to, alibi_error *error)
 {
@@ -178,7 +207,7 @@ status unicode_normalize(unicode_form form, const unsigned char *text, size_t si
   status result = ALIBI_OK;
   characters memory = {0};
   for (size_t at = 0; at < size;) {
-    size_t end = at;
+    size_t end = at, length;
     while (end < size && text[end] < 0x80) end++;
     if (end < size && end > at) end--; /* it may take marks from what follows */
     TRY(buffer_add(to, text + at, end - at, error));
@@ -186,8 +215,15 @@ status unicode_normalize(unicode_form form, const unsigned char *text, size_t si
     if (at == size) break;
     end = at + 1;
     while (end < size && text[end] >= 0x80) end++;
-    TRY(normalize_stretch(form, text + at, end - at, &memory, to, error));
-    at = end;
+    while (at < end) {
+      length = known_size(text + at, end - at);
+      if (length > 0) TRY(normalize_stretch(form, text + at, length, &memory, to, error));
+      at += length;
+      if (at == end) break;
+      utf8_character(text + at, &length); /* stays as it is, and nothing goes past it */
+      TRY(buffer_add(to, text + at, length, error));
+      at += length;
+    }
   }
 done:
   free(memory.data);

@@ -4,10 +4,12 @@
 #include "text/unigram.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "text/vocabulary.h"
 
 enum { BRIEF = 256 }; /* bytes of a piece whose lattice lies on the stack */
@@ -89,7 +91,8 @@ status unigram_cut(const unigram_rules *rules, unigram_lattice *lattice, const u
 typedef struct unigram {
   vocabulary words;
   piece_trie trie;
-  double *scores;
+  double *scores;       /* as the file says them */
+  double *scores_there; /* as the library reads them: score_there */
   unigram_rules rules;
   int64_t unknown; /* -1: none */
   bool byte_fallback, all_bytes;
@@ -103,15 +106,51 @@ static void unigram_free(void *state)
   vocabulary_free(&u->words);
   piece_trie_free(&u->trie);
   free(u->scores);
+  free(u->scores_there);
   free(u);
+}
+
+/* Two ways to cut a text are often equally good, but for the last bit of their sums.  The library whose files
+ * these are reads a number as its digits, rounded, times or divided by a power of ten, rounded again (the default
+ * of its JSON reader), so that about one in fifty is the double beside the nearest one; such a bit decides, and
+ * here too. */
+static double score_there(double score)
+{
+  enum { EXACT = 22 }; /* powers of ten that are doubles */
+  char text[NUMBER_SIZE], far[16];
+  uint64_t digits = 0; /* at most 17 of them */
+  int exponent = 0;
+  bool fraction = false;
+  number_text(fabs(score), text);
+  const char *at = text;
+  for (; (*at >= '0' && *at <= '9') || *at == '.'; at++) {
+    if (*at == '.') {
+      fraction = true;
+      continue;
+    }
+    digits = digits * 10 + (uint64_t)(*at - '0');
+    exponent -= fraction;
+  }
+  if (*at == 'e') exponent += atoi(at + 1);
+  double value = (double)digits;
+  for (; exponent < -308; exponent += 308) value /= 1e308;
+  double power = 1;
+  if (abs(exponent) > EXACT) {
+    snprintf(far, sizeof far, "1e%d", abs(exponent));
+    power = number_parse(far, NULL);
+  } else {
+    for (int i = abs(exponent); i > 0; i--) power *= 10;
+  }
+  return copysign(exponent < 0 ? value / power : value * power, score);
 }
 
 static status read_pieces(unigram *u, const json_node *list, const char *path, alibi_error *error)
 {
   status result = ALIBI_OK;
-  size_t count = node_count(list), capacity = 0;
+  size_t count = node_count(list), capacity = 0, capacity_there = 0;
   TRY(vocabulary_new(&u->words, count, error));
   TRY(memory_grow(&u->scores, &capacity, count + 1, sizeof *u->scores, "scores", error));
+  TRY(memory_grow(&u->scores_there, &capacity_there, count + 1, sizeof *u->scores, "scores", error));
   double least = INFINITY;
   for (size_t id = 0; id < count; id++) {
     const json_node *pair = node_at(list, id), *score = node_at(pair, 1);
@@ -123,7 +162,8 @@ static status read_pieces(unigram *u, const json_node *list, const char *path, a
     if (!isfinite(u->scores[id]))
       RAISE(error, ALIBI_BAD_INPUT, "%s: model: vocab %zu ('%.40s'): its score is no finite number", path, id,
             text);
-    if (u->scores[id] < least) least = u->scores[id];
+    u->scores_there[id] = score_there(u->scores[id]);
+    if (u->scores_there[id] < least) least = u->scores_there[id];
     TRY(vocabulary_set(&u->words, (uint32_t)id, text, strlen(text), error));
   }
   u->rules.unknown_score = least - UNIGRAM_UNKNOWN_PENALTY;
@@ -139,7 +179,7 @@ static status unigram_index(unigram *u, alibi_error *error)
   if (result != ALIBI_OK) return result;
   u->all_bytes = vocabulary_bytes(&u->words, u->byte_ids) == 256;
   u->rules.trie = &u->trie;
-  u->rules.scores = u->scores;
+  u->rules.scores = u->scores_there;
   u->rules.unknown = u->unknown < 0 ? NOWHERE : (uint32_t)u->unknown;
   return ALIBI_OK;
 }

@@ -1,0 +1,20 @@
+/* text/unicode_since.h - since which Unicode a character is what it is. */
+#ifndef TEXT_UNICODE_SINCE_H
+#define TEXT_UNICODE_SINCE_H
+
+#include <stdint.h>
+
+typedef enum unicode_answer { UNICODE_OLD, UNICODE_YES, UNICODE_NO } unicode_answer;
+
+/* Of a mark, a punctuation or format character, or one with a decomposition: 8 (or before), 9, or 10 (and after).
+ */
+int unicode_since(uint32_t c);
+
+/* UNICODE_OLD: as Unicode 12 has it. */
+unicode_answer unicode_word_lately(uint32_t c);
+unicode_answer unicode_number_lately(uint32_t c);
+
+/* Lower case where Unicode 13 to 17 gave it; else c itself. */
+uint32_t unicode_lower_lately(uint32_t c);
+
+#endif
