@@ -2,6 +2,8 @@
 """Tokenizers of every kind, and what Hugging Face's library makes of texts with them.
 
 usage: make_tokenizer_json_golden.py check LIBALIBI.so [TEXTS]     random and adversarial texts: equal ids and texts?
+       make_tokenizer_json_golden.py characters LIBALIBI.so        every character of Unicode, in every step that asks for kinds of them
+       make_tokenizer_json_golden.py names LIBALIBI.so [TEXTS]     names of pre-tokenizers in GGUF files, as random texts show them
        make_tokenizer_json_golden.py write FOLDER                  tests/golden/tokenizers: tokenizer.json files, texts
        make_tokenizer_json_golden.py published LIBALIBI.so FOLDER  published tokenizers and vectors (gpt2/, vectors/ ...)
 (pip install tokenizers)
@@ -15,6 +17,7 @@ import ctypes
 import json
 import os
 import random
+import struct
 import sys
 import unicodedata
 
@@ -443,6 +446,116 @@ def check(library_path, count):
     return bad != 0
 
 
+def ranges(characters):
+    out = []
+    for c in sorted(characters):
+        if out and out[-1][1] == c - 1:
+            out[-1][1] = c
+        else:
+            out.append([c, c])
+    return out
+
+
+def characters(library_path):
+    """Which of all characters, one at a time between letters and before marks, come out in another way."""
+    library = load(library_path)
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    mark = {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always", "split": False}
+    model = train("BPE", None, BYTE_LEVEL, size=300, ignore_merges=False)
+    bert = {"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False, "strip_accents": False, "lowercase": False}
+    steps = [(form, {"type": form}, None) for form in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt")]
+    steps += [("Bert " + key, dict(bert, **{key: True}), None) for key in ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase")]
+    steps += [("Strip", {"type": "Strip", "strip_left": True, "strip_right": True}, None)]
+    steps += [(kind, None, {"type": kind}) for kind in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer", "UnicodeScripts")]
+    steps += [("Punctuation", None, {"type": "Punctuation", "behavior": "Isolated"}), ("Digits", None, {"type": "Digits", "individual_digits": True})]
+    steps += [("Split " + p, None, split(p)) for p in (r"\p{L}", r"\p{M}", r"\p{N}", r"\p{P}", r"\p{S}", r"\p{Z}", r"\p{C}", r"\p{Lu}", r"\p{Ll}",
+                                                      r"\p{Lt}", r"\p{Lm}", r"\p{Lo}", r"\s", r"\w", r"\d", r"\p{Han}")]
+    # Of ideographs, Hangul, private and far planes one in 16.
+    large = [(0x3400, 0x4db0), (0x4e00, 0x9fe0), (0xac00, 0xd7a0), (0xe000, 0xf8f0), (0x17000, 0x187f0), (0x20000, 0x2a6d0), (0x2a700, 0x2ebe0),
+             (0x30000, 0x32300), (0x34000, 0xe0000), (0xe0200, 0x110000)]
+    everything = [c for c in range(0x110000) if not 0xd800 <= c < 0xe000 and (c % 16 == 0 or not any(a <= c < b for a, b in large))]
+    path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "characters-%d.json" % os.getpid())
+    only, bad = os.environ.get("ONLY", ""), 0
+    for name, normalizer, cut in steps:
+        if not name.startswith(only):
+            continue
+        # "_" before each piece, so that cuts are seen.
+        tokenizer_json = whole(model, normalizer, pre(cut, mark, level) if cut else level, None, BYTE_LEVEL, [])
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(tokenizer_json, file, ensure_ascii=False)
+        ours, theirs = Ours(library, path), Tokenizer.from_str(json.dumps(tokenizer_json))
+
+        def same(some, what):
+            text = "".join(what % chr(c) for c in some)
+            return ours.encode(text) == truth(theirs, text, False, True)
+
+        for what in ("ae%sei", "a%s\u0301\u0316z", "\u4e00 %s"):
+            wrong, waiting = [], [everything[i:i + 256] for i in range(0, len(everything), 256)]
+            while waiting:
+                some = waiting.pop()
+                if same(some, what):
+                    continue
+                if len(some) == 1:
+                    wrong += some
+                else:
+                    waiting += [some[:len(some) // 2], some[len(some) // 2:]]
+            bad += len(wrong)
+            text = " ".join("%X" % a if a == b else "%X-%X" % (a, b) for a, b in ranges(wrong))
+            print("%-24s %-14s %6d differ %s" % (name, ascii(what), len(wrong), text[:int(os.environ.get("SHOW", "300"))]), flush=True)
+    os.unlink(path)
+    return bad != 0
+
+
+def pre_names():
+    """What a name under tokenizer.ggml.pre stands for: patterns of the models' tokenizer.json, or those that llama.cpp publishes."""
+    upper, lower = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+    tekken = (r"[^\r\n\p{L}\p{N}]?" + upper + "*" + lower + r"+|[^\r\n\p{L}\p{N}]?" + upper + "+" + lower + r"*|\p{N}"
+              r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+    bailing = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+")
+    seed = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}" "\r\n" r"]+|\s*[" "\r\n" r"]+|\s+(?!\S)|\s+")
+    qwen = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+    return {"gpt-2": [GPT2], "llama-bpe": [LLAMA3], "glm4": [LLAMA3], "stablelm2": [qwen], "grok-2": [qwen], "gpt-4o": [O200K], "llama4": [O200K],
+            "tekken": [tekken], "deepseek-v3": [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK], "bailingmoe": [bailing], "seed-coder": [seed],
+            "deepseek-coder": ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+", r"\p{N}"], "starcoder": [r"\p{N}", GPT2], "bloom": [BLOOM],
+            "viking": [BLOOM, r"\p{N}"], "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"]}
+
+
+def write_gguf(path, model, name):
+    def text(value):
+        data = value.encode()
+        return struct.pack("<Q", len(data)) + data
+
+    def texts(values):
+        return struct.pack("<IIQ", 9, 8, len(values)) + b"".join(map(text, values))
+
+    tokens = [spelling for spelling, _ in sorted(model["vocab"].items(), key=lambda item: item[1])]
+    keys = [("tokenizer.ggml.model", struct.pack("<I", 8) + text("gpt2")), ("tokenizer.ggml.pre", struct.pack("<I", 8) + text(name)),
+            ("tokenizer.ggml.tokens", texts(tokens)), ("tokenizer.ggml.merges", texts([" ".join(pair) for pair in model["merges"]]))]
+    with open(path, "wb") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys)) + b"".join(text(key) + value for key, value in keys))
+
+
+def names(library_path, count):
+    library = load(library_path)
+    model = train("BPE", None, BYTE_LEVEL, size=700, ignore_merges=False)
+    path, bad = os.path.join(os.environ.get("TMPDIR", "/tmp"), "names-%d.gguf" % os.getpid()), 0
+    for name, patterns in pre_names().items():
+        write_gguf(path, model, name)
+        ours = Ours(library, path)
+        rest = dict(BYTE_LEVEL, use_regex=False)
+        theirs = Tokenizer.from_str(json.dumps(whole(dict(model, ignore_merges=name in ("llama-bpe", "tekken")), None,
+                                                     pre(*[split(p) for p in patterns], rest), None, BYTE_LEVEL, [])))
+        r, wrong = random.Random(name), []
+        for _ in range(count):
+            text = random_text(r)
+            if ours.encode(text) != truth(theirs, text, False, False):
+                wrong.append(text)
+        bad += len(wrong)
+        print("%-20s %6d texts %4d differ" % (name, count, len(wrong)), *map(ascii, wrong[:1]), flush=True)
+    os.unlink(path)
+    return bad != 0
+
+
 def published(library_path, folder):
     """GPT-2's two files as a tokenizer.json, GPT-NeoX's tokenizer.json; the vectors that others publish."""
     library = load(library_path)
@@ -509,6 +622,10 @@ def main():
     command = sys.argv[1] if len(sys.argv) > 2 else ""
     if command == "check":
         sys.exit(check(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 10000))
+    if command == "characters":
+        sys.exit(characters(sys.argv[2]))
+    if command == "names":
+        sys.exit(names(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 2000))
     if command == "published":
         sys.exit(published(sys.argv[2], sys.argv[3]))
     if command != "write":

@@ -1,4 +1,6 @@
-/* What the names under tokenizer.ggml.pre mean: how a text is cut before byte-level BPE. */
+/* What the names under tokenizer.ggml.pre mean: how a text is cut before byte-level BPE.  Sources: the
+ * tokenizer.json of the models that the names stand for; of deepseek-coder, the list of patterns in llama.cpp's
+ * docs. */
 #include <string.h>
 
 #include "text/gguf_vocabulary.h"
@@ -13,6 +15,25 @@
 /* ( ) | . , ! ? and those of other scripts */
 #define BLOOM " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 
+/* Contractions only after the word; letters cut where small ones are followed by large ones. */
+#define WORD_BY_CASE(end)                                                                                         \
+  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" end                 \
+  "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" end
+#define AFTER_WORDS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define O200K WORD_BY_CASE("(?i:'s|'t|'re|'ve|'m|'ll|'d)?") "|\\p{N}{1,3}" AFTER_WORDS
+#define TEKKEN WORD_BY_CASE("") "|\\p{N}" AFTER_WORDS
+#define DEEPSEEK3                                                                                                 \
+  "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"             \
+  "| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define KANA_AND_HAN "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
+#define HAN_AND_HANGUL "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+#define BAILING                                                                                                   \
+  "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]"      \
+  "|\\s+(?!\\S)|\\s+"
+#define SEED_CODER                                                                                                \
+  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+"\
+  "|\\s+(?!\\S)|\\s+"
+
 /* That a tokenizer composes characters (NFC) is said in its tokenizer.json alone; here the name stands for it. */
 static const gguf_pre pres[] = {
     {.names = " gpt-2 jais phi-2 trillion granite-docling gigachat jina-es jina-de jina-v2-es jina-v2-de a.x-4.0 "
@@ -23,9 +44,15 @@ static const gguf_pre pres[] = {
      .split = {LLAMA3},
      .ignore_merges = true,
      .add_begin = true},
-    {.names = " dbrx smaug-bpe ", .split = {LLAMA3}},
+    {.names = " dbrx smaug-bpe glm4 chatglm-bpe ", .split = {LLAMA3}},
     {.names = " qwen2 deepseek-r1-qwen ", .split = {QWEN2}, .nfc = true},
-    {.names = " stablelm2 kormo megrez hunyuan ", .split = {QWEN2}},
+    {.names = " stablelm2 kormo megrez hunyuan grok-2 ", .split = {QWEN2}},
+    {.names = " gpt-4o llama4 kanana2 minimax-m2 ", .split = {O200K}},
+    {.names = " tekken ", .split = {TEKKEN}, .ignore_merges = true, .add_begin = true},
+    {.names = " deepseek-v3 hunyuan-dense joyai-llm ", .split = {"\\p{N}{1,3}", KANA_AND_HAN, DEEPSEEK3}},
+    {.names = " deepseek-coder ", .split = {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", HAN_AND_HANGUL, "\\p{N}"}},
+    {.names = " bailingmoe bailingmoe2 llada-moe ", .split = {BAILING}},
+    {.names = " seed-coder ", .split = {SEED_CODER}},
     {.names = " starcoder refact command-r smollm codeshell exaone minerva-7b ", .split = {"\\p{N}", GPT2}},
     {.names = " bloom poro-chat gpt3-finnish ", .split = {BLOOM}},
     {.names = " viking ", .split = {BLOOM, "\\p{N}"}},

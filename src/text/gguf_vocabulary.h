@@ -23,7 +23,7 @@ status gguf_vocabulary_put(const alibi_tokenizer *tokenizer, size_t rows, gguf_k
 
 /* ---- the names of pre-tokenizers ---- */
 
-enum { GGUF_SPLITS = 4 };
+enum { GGUF_SPLITS = 5 };
 
 typedef struct gguf_pre {
   const char *names;              /* with a blank before and after each; the first is the one that is written */
