@@ -1,8 +1,9 @@
 """GGUF files of the tiny models of make_family_golden.py, laid out as llama.cpp's converter lays them out.
 
-The converter renames tensors (gguf's own table of names does that here too), re-packs some (BLOOM, GPT-NeoX and Falcon: all q,
-all k, all v; Llama and Baichuan: q and k rows permuted so that rotary pairs lie side by side), transposes GPT-2's and Jais's
-matrices, multiplies Jais's scales into the embeddings and the head, and turns llama3 scaling into a tensor of divisors.
+The converter renames tensors (gguf's own table of names does that here too), re-packs some (BLOOM, GPT-NeoX and
+Falcon: all q, all k, all v; Llama and Baichuan: q and k rows permuted so that rotary pairs lie side by side),
+transposes GPT-2's and Jais's matrices, multiplies Jais's scales into the embeddings and the head, and turns llama3
+scaling into a tensor of divisors.
 """
 import math
 
@@ -86,7 +87,7 @@ def rope_divisors(c):
     return np.array(out, dtype=np.float32)
 
 
-# What a family's converter does: keys(writer, config), and moves(name, array, config) -> [(name for the table, array)].
+# What a family's converter does: keys(writer, config), moves(name, array, config) -> [(table's name, array)].
 
 def same(name, x, c):
     return [(name, x)]
@@ -237,7 +238,8 @@ def refact_keys(w, c):
 
 def refact_moves(name, x, c):
     name = name.replace("transformer.h.", "model.layers.") if ".h." in name else name
-    for part, theirs in ((".attn.q.", ["self_attn.q_proj"]), (".attn.kv.", ["self_attn.k_proj", "self_attn.v_proj"]),
+    for part, theirs in ((".attn.q.", ["self_attn.q_proj"]),
+                         (".attn.kv.", ["self_attn.k_proj", "self_attn.v_proj"]),
                          (".mlp.gate_up_proj.", ["mlp.gate_proj", "mlp.up_proj"])):
         if part in name:
             return [(name.replace(part, f".{new}."), y) for new, y in zip(theirs, np.split(x, len(theirs)))]

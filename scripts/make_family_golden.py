@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Writes tests/golden/families: tiny random-weight models of public families, with the logits of the reference.
 
-A case is a directory as a public model is published (config.json and the weights), with what the reference computes of 300
-random tokens.  The reference is transformers for the families it knows, torch_families.py for the others.  The expected
-logits are those of the same model in float64: see DoublePrecision.  The plain float32 run is made too, from the very
-directory, and its distance from the float64 one is recorded.  tests/golden/families/README.md describes the files.
+A case is a directory as a public model is published (config.json and the weights), with what the reference
+computes of 300 random tokens.  The reference is transformers for the families it knows, torch_families.py for the
+others.  The expected logits are those of the same model in float64: see DoublePrecision.  The plain float32 run is
+made too, from the very directory, and its distance from the float64 one is recorded.
+tests/golden/families/README.md describes the files.
 
-usage: python3 scripts/make_family_golden.py [--only PATTERN]... [OUTPUT]    (needs torch, transformers, safetensors, gguf)
+usage: python3 scripts/make_family_golden.py [--only PATTERN]... [OUTPUT]
+       (needs torch, transformers, safetensors, gguf)
 """
 import argparse
 import contextlib
@@ -61,7 +63,7 @@ def generator(*names):
 
 
 def random_tensor(case, name, shape):
-    """Gains around 1, shifts and biases around 0, matrices that keep the size of what they multiply and a little more."""
+    """Gains around 1, shifts and biases around 0, matrices that keep the size of what they multiply, or nearly."""
     x = torch.randn(shape, generator=generator(case.name, name), dtype=torch.float32)
     last = name.split(".")[-2:]
     if name.endswith("bias") or len(shape) == 1:
@@ -73,7 +75,7 @@ def random_tensor(case, name, shape):
 
 
 class TransformersReference:
-    """What transformers computes of a directory; of tensors with the directory's configuration where `published` is false."""
+    """What transformers computes of a directory; where `published` is false, of tensors with its configuration."""
 
     def __init__(self, case, directory):
         self.directory, self.published = directory, case.file != "gguf"
@@ -108,7 +110,8 @@ class TransformersReference:
             if not self.published:
                 return self.run(self.fill(self.build(torch.float32), tensors), tokens)
             model, loading = transformers.AutoModelForCausalLM.from_pretrained(
-                self.directory, dtype=torch.float32, attn_implementation=attention_of(self.config), output_loading_info=True)
+                self.directory, dtype=torch.float32, attn_implementation=attention_of(self.config),
+                output_loading_info=True)
             if loading["missing_keys"]:
                 raise KeyError(loading["missing_keys"])
             return self.run(model.eval(), tokens)
@@ -206,7 +209,8 @@ def make(case, root):
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     write_json(directory / "config.json", case.config)
-    reference = (TransformersReference if case.reference == "transformers" else TranscribedReference)(case, directory)
+    reference = (TransformersReference if case.reference == "transformers"
+                 else TranscribedReference)(case, directory)
     tensors = {name: random_tensor(case, name, shape) for name, shape in reference.shapes().items()}
     case.adjust(tensors)
     if case.file == "gguf":
@@ -231,7 +235,8 @@ def report(case, directory):
     notes = json.loads((directory / "case.json").read_text())["expectations"]
     size = sum(f.stat().st_size for f in directory.iterdir())
     print(f"{case.name:28} {size / 1e3:7.0f} kB ", "; ".join(
-        f"{name}: spread {n['spread'][1]:.1f}" + (f", float32 {n['float32_difference']:.1e}" if "float32_difference" in n else "")
+        f"{name}: spread {n['spread'][1]:.1f}"
+        + (f", float32 {n['float32_difference']:.1e}" if "float32_difference" in n else "")
         + (f", to exact {n['difference_to_exact']:.1e}" if "difference_to_exact" in n else "")
         for name, n in notes.items()), flush=True)
 

@@ -3,8 +3,8 @@
 
 usage: make_malformed_sentencepiece.py FOLDER
 
-Each file differs from a right one, `good.model`, in one thing.  FOLDER/expected.tsv has a line for each: its name, a
-tab, and a part of the sentence that refuses it (nothing for the files that are right).  Read by
+Each file differs from a right one, `good.model`, in one thing.  FOLDER/expected.tsv has a line for each: its name,
+a tab, and a part of the sentence that refuses it (nothing for the files that are right).  Read by
 tests/malformed/open_malformed.c; needs Python alone.
 """
 import os
@@ -130,7 +130,8 @@ FILES = [
     ("surrogate", with_piece(piece(b"\xed\xa0\x80")), "piece 9: its text is not UTF-8"),
     ("score_nan", with_piece(piece("q", float("nan"))), "piece 9 ('q'): its score is no finite number"),
     ("score_infinite", with_piece(piece("q", float("inf"))), "piece 9 ('q'): its score is no finite number"),
-    ("score_of_newline", with_piece(piece("\n\x7f", float("inf"))), "piece 9 ('??'): its score is no finite number"),
+    ("score_of_newline", with_piece(piece("\n\x7f", float("inf"))),
+     "piece 9 ('??'): its score is no finite number"),
     ("type_0", with_piece(piece("q", 0, 0)), "piece 9 ('q'): expected a type from 1 to 6, found 0"),
     ("type_7", with_piece(piece("q", 0, 7)), "expected a type from 1 to 6"),
     ("type_huge", with_piece(piece("q", 0, (1 << 64) - 1)), "expected a type from 1 to 6"),
@@ -139,7 +140,8 @@ FILES = [
     ("two_unknown", with_piece(piece("<u>", 0, UNKNOWN)), "pieces 0 and 9 are both the unknown one"),
     ("no_unknown", model(PIECES[1:]), "expected a piece for what is unknown, found none"),
     ("byte_unasked", model(PIECES + BYTES), "is a byte, but byte_fallback is not set"),
-    ("bytes_missing", model(PIECES + BYTES[:255], data(2, number(35, 1))), "expected pieces for 256 bytes, found 255"),
+    ("bytes_missing", model(PIECES + BYTES[:255], data(2, number(35, 1))),
+     "expected pieces for 256 bytes, found 255"),
     ("no_bytes", trainer(number(35, 1)), "expected pieces for 256 bytes, found 0"),
     ("byte_misspelled", model(PIECES + BYTES + [piece("<0xfg>", 0, BYTE)], data(2, number(35, 1))),
      "expected a byte as '<0xXX>', found '<0xfg>'"),

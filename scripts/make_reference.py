@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Stores what transformers computes of a model, for `alibi verify MODEL --reference FILE`.
 
-The file is a safetensors file (docs/model-verify.md).  Its metadata: format "alibi-reference-1", model, family, software,
-numerics, causal ("true" or "false"), prompts (their number), prompt.P.text.  Its tensors, for each prompt P = 0, 1, ...
-(T tokens, V ids, N chosen positions, L layers, C channels, K ids):
+The file is a safetensors file (docs/model-verify.md).  Its metadata: format "alibi-reference-1", model, family,
+software, numerics, causal ("true" or "false"), prompts (their number), prompt.P.text.  Its tensors, for each
+prompt P = 0, 1, ...  (T tokens, V ids, N chosen positions, L layers, C channels, K ids):
 
   prompt.P.tokens       I32 [T]        the ids, as the model received them
   prompt.P.top_ids      I32 [T, K]     the K largest logits of every position, largest first
@@ -12,10 +12,10 @@ numerics, causal ("true" or "false"), prompts (their number), prompt.P.text.  It
   prompt.P.spread       F32 [T]        largest minus smallest logit
   prompt.P.positions    I32 [N]
   prompt.P.logits       F32 [N, V]     all logits at the chosen positions
-  prompt.P.activations  F32 [L+1, N, C]  the hidden states there, before the first layer and after each (not normalised)
+  prompt.P.activations  F32 [L+1, N, C]  the hidden states there, before the first layer and after each (no norm)
 
-Of an encoder, prompt.P.hidden F32 [N, C] and prompt.P.mean F32 [C] (over the T tokens) stand in the place of the logits.
-Position methods that depend on a length have T as the declared length.
+Of an encoder, prompt.P.hidden F32 [N, C] and prompt.P.mean F32 [C] (over the T tokens) stand in the place of the
+logits.  Position methods that depend on a length have T as the declared length.
 
 usage: python3 scripts/make_reference.py MODEL FILE [--prompt TEXT]... [--ids "1 2 3"]... [options]
        MODEL: a directory with config.json and weights, or a .gguf file that transformers can read

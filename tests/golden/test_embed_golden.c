@@ -1,5 +1,5 @@
-/* Texts as vectors against the reference's mean over the tokens (golden/families/README.md), and with skipping against
- * without. */
+/* Texts as vectors against the reference's mean over the tokens (golden/families/README.md), and with skipping
+ * against without. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,8 @@ static void compare(const char *name, const char *file)
   size_t width = (size_t)alibi_model_get_config(model)->width;
   snprintf(path, sizeof path, FAMILY_CASES "/%s/expected.safetensors", name);
   assert_int_equal(safetensors_open(path, &expected, &error), ALIBI_OK);
-  const file_tensor *tokens = safetensors_find(expected, "tokens"), *mean = safetensors_find(expected, "exact.mean");
+  const file_tensor *tokens = safetensors_find(expected, "tokens");
+  const file_tensor *mean = safetensors_find(expected, "exact.mean");
   assert_true(tokens && mean && mean->shape[0] == width);
   alibi_embed_options_init(&options);
   options.normalise = false;

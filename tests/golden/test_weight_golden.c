@@ -1,5 +1,5 @@
-/* Stored weights against the gguf package and numpy (scripts/make_weight_golden.py): what is read is the same number, what is
- * written the same bytes. */
+/* Stored weights against the gguf package and numpy (scripts/make_weight_golden.py): what is read is the same
+ * number, what is written the same bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,12 +44,14 @@ static void weights_are_written(void **unused)
     weight_narrow(w->type, w->count, w->numbers, found);
     for (size_t i = 0; i < bytes; i++)
       if (found[i] != w->stored[i])
-        fail_msg("%s: byte %zu of %zu: expected %d, found %d", weight_type_name(w->type), i, bytes, w->stored[i], found[i]);
+        fail_msg("%s: byte %zu of %zu: expected %d, found %d", weight_type_name(w->type), i, bytes, w->stored[i],
+                 found[i]);
   }
 }
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(stored_weights_are_read), cmocka_unit_test(weights_are_written)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(stored_weights_are_read),
+                                     cmocka_unit_test(weights_are_written)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,7 +222,7 @@ static void expect_positions(const char *family, const char *to, const char *pos
   alibi_model_free(model);
 }
 
-/* The window of Mistral's first version is there unless the key says that there is none, as transformers has it. */
+/* The window of Mistral's first version is there unless the key says there is none, as transformers has it. */
 static void mistral_has_a_window_unless_null(void **unused)
 {
   (void)unused;
@@ -411,30 +411,32 @@ static void prefixes_come_and_go(void **unused) /* trap 10 */
   alibi_model_free(open_it());
 }
 
-/* transformers 5 writes a configuration of its own within MPT's, and Falcon's rotary settings beside ALiBi; GPT-2's
- * first files have words of its first code. */
+/* transformers 5 writes a configuration of its own within MPT's, and Falcon's rotary settings beside ALiBi;
+ * GPT-2's first files have words of its first code. */
 static void as_transformers_saves_them(void **unused)
 {
   (void)unused;
   begin("mpt");
   change("mpt", "'attn_impl': 'torch'",
-         "'attn_impl': 'torch', '_name_or_path': '', 'architectures': null, 'attn_pdrop': 0, 'chunk_size_feed_forward': 0,"
-         " 'dtype': null, 'id2label': {'0': 'LABEL_0'}, 'is_encoder_decoder': false, 'label2id': {'LABEL_0': 0}, 'model_type': '',"
-         " 'output_attentions': false, 'output_hidden_states': false, 'problem_type': null, 'return_dict': true,"
-         " 'top_k': 50, 'torchscript': false, 'tie_word_embeddings': true, 'pruned_heads': {}");
+         "'attn_impl': 'torch', '_name_or_path': '', 'architectures': null, 'attn_pdrop': 0,"
+         " 'chunk_size_feed_forward': 0, 'dtype': null, 'id2label': {'0': 'LABEL_0'}, 'is_encoder_decoder': false,"
+         " 'label2id': {'LABEL_0': 0}, 'model_type': '', 'output_attentions': false,"
+         " 'output_hidden_states': false, 'problem_type': null, 'return_dict': true, 'top_k': 50,"
+         " 'torchscript': false, 'tie_word_embeddings': true, 'pruned_heads': {}");
   alibi_model_free(open_it());
   begin("mpt");
   change("mpt", "'attn_impl': 'torch'", "'attn_impl': 'torch', 'is_encoder_decoder': true");
   refused("key 'attn_config.is_encoder_decoder': expected false, found true");
   begin("falcon");
-  change("falcon", "'alibi': true", "'alibi': true, 'rope_parameters': {'rope_theta': 10000.0, 'rope_type': 'default'}");
+  change("falcon", "'alibi': true",
+         "'alibi': true, 'rope_parameters': {'rope_theta': 10000.0, 'rope_type': 'default'}");
   alibi_model *model = open_it();
   assert_string_equal(model->config.position, "alibi");
   alibi_model_free(model);
   begin("gpt2");
   change("gpt2", "'model_type': 'gpt2'",
-         "'model_type': 'gpt2', 'n_special': 0, 'predict_special_tokens': true, 'output_past': true, '_num_labels': 1,"
-         " 'summary_type': 'cls_index'");
+         "'model_type': 'gpt2', 'n_special': 0, 'predict_special_tokens': true, 'output_past': true,"
+         " '_num_labels': 1, 'summary_type': 'cls_index'");
   alibi_model_free(open_it());
 }
 

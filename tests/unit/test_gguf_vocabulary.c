@@ -190,8 +190,8 @@ static void rules_of_bpe_that_gguf_has_not_are_refused(void **unused)
     snprintf(text, sizeof text,
              "{\"version\": \"1.0\", \"normalizer\": %s, \"added_tokens\": [{\"id\": 2, \"content\": \"<mask>\", "
              "\"special\": true, \"normalized\": %s}], \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
-             "\"add_prefix_space\": false}, \"decoder\": {%s}, \"model\": {\"type\": \"BPE\", %s\"vocab\": {\"a\": "
-             "0, \"b\": 1}, \"merges\": []}}",
+             "\"add_prefix_space\": false}, \"decoder\": {%s}, \"model\": {\"type\": \"BPE\", %s\"vocab\": "
+             "{\"a\": 0, \"b\": 1}, \"merges\": []}}",
              added ? "{\"type\": \"NFC\"}" : "null", added ? added : "true", rows[i].decoder, rows[i].model);
     scratch_write(scratch_path("tokenizer.json"), text, strlen(text));
     alibi_tokenizer *t = open_tokenizer(scratch_path("tokenizer.json"));

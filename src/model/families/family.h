@@ -46,7 +46,7 @@ typedef struct gguf_form {
   bool neighbours; /* which turn neighbouring channels, so that rows of queries and keys are exchanged */
   bool rms_key;    /* epsilon has the name of RMSNorm's, whatever the norm is */
   void (*put)(const struct gguf_key_writer *w, const alibi_model_config *config); /* keys of its own; NULL: none */
-  const char *(*lacks)(const alibi_model_config *config); /* what its files cannot say of this model; NULL: nothing */
+  const char *(*lacks)(const alibi_model_config *config); /* what its files cannot say of this model, or NULL */
 } gguf_form;
 
 /* Lists end with NULL, rules with one whose ours is NULL.  What is not there may be NULL. */

@@ -19,7 +19,8 @@ void family_note(family_notes *notes, const char *format, ...)
   va_start(arguments, format);
   vsnprintf(line, (size_t)size + 1, format, arguments);
   va_end(arguments);
-  if (memory_grow(&notes->lines, &notes->capacity, notes->count + 1, sizeof *notes->lines, "notes", NULL) != ALIBI_OK) {
+  if (memory_grow(&notes->lines, &notes->capacity, notes->count + 1, sizeof *notes->lines, "notes", NULL) !=
+      ALIBI_OK) {
     free(line);
     return;
   }

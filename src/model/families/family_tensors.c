@@ -208,7 +208,8 @@ static status check_left_over(const family_opening *o, const placement *places, 
       RAISE(error, ALIBI_BAD_INPUT,
             "%s: tensor '%s': expected no such tensor in a model of the family '%s' with this configuration",
             tensor_file_path_of(o->file, t), t->name, o->family->name);
-    if (t != o->spare_head && t != o->divisors) family_note(o->notes, "tensor '%s': not read, it changes no number", t->name);
+    if (t != o->spare_head && t != o->divisors)
+      family_note(o->notes, "tensor '%s': not read, it changes no number", t->name);
   }
 done:
   memory_free(used);

@@ -294,8 +294,10 @@ static void put_rope(const gguf_key_writer *w, const alibi_model_config *c)
   if (!yarn) return;
   family_put_integer(w, "rope.scaling.original_context_length",
               (int64_t)setting(own.extension->fields, own.options.bytes, "original_length"));
-  family_put_real(w, "rope.scaling.yarn_beta_fast", setting(own.extension->fields, own.options.bytes, "beta_fast"));
-  family_put_real(w, "rope.scaling.yarn_beta_slow", setting(own.extension->fields, own.options.bytes, "beta_slow"));
+  family_put_real(w, "rope.scaling.yarn_beta_fast",
+                  setting(own.extension->fields, own.options.bytes, "beta_fast"));
+  family_put_real(w, "rope.scaling.yarn_beta_slow",
+                  setting(own.extension->fields, own.options.bytes, "beta_slow"));
 }
 
 /* The type of most of the numbers. */
