@@ -1,104 +1,38 @@
-/* Encoding with a byte-level BPE: in every piece of the text the adjacent pair of lowest rank is merged, the
- * leftmost of equals first, until no pair has a rank.  A text repeats its pieces, so most are answered by copying
- * the ids that an equal piece got before; they still lie in the output.  Short pieces are scanned, long ones (a
- * run of one letter may be the whole file) go through a heap, so that the work stays n log n. */
+/* Encoding with a byte-level BPE: every piece of the text is its bytes, merged.  A text repeats its pieces, so
+ * most are answered by copying the ids that an equal piece got before; they still lie in the output. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "text/bpe_model.h"
 #include "text/byte_level.h"
-#include "text/merge_heap.h"
+#include "text/merge.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
 
 extern const tokenizer_kind tokenizer_bpe;
 
-enum {
-  SHORT_PIECE = 64,       /* bytes; n^2 comparisons of one array beat a heap up to here */
-  CACHE_PIECES = 1 << 18, /* at most some 12 MB a call */
-};
-#define GONE UINT32_MAX
+enum { CACHE_PIECES = 1 << 18 }; /* at most some 12 MB a call */
 
 typedef struct encoder {
   const bpe *b;
   uint32_t *tokens; /* the output */
   size_t count, capacity;
   piece_map cache; /* piece -> where its ids lie in tokens (value, length) */
-  /* long pieces only */
-  uint32_t *symbol, *previous, *next;
-  size_t symbol_capacity, previous_capacity, next_capacity;
-  merge_heap heap;
+  merge_memory merging;
 } encoder;
 
-static inline uint32_t rank_of(const bpe *b, uint32_t left, uint32_t right)
-{
-  return pair_map_find(&b->ranks, pair_key(left, right));
-}
-
-/* Ids of a short piece, written to `ids`; how many. */
-static size_t encode_short(const bpe *b, const unsigned char *text, size_t size, uint32_t *ids)
-{
-  uint32_t ranks[SHORT_PIECE];
-  for (size_t i = 0; i < size; i++) ids[i] = b->byte_token[text[i]];
-  for (size_t i = 0; i + 1 < size; i++) ranks[i] = rank_of(b, ids[i], ids[i + 1]);
-  while (size > 1) {
-    size_t best = 0;
-    for (size_t i = 1; i + 1 < size; i++)
-      if (ranks[i] < ranks[best]) best = i;
-    if (ranks[best] == PAIR_ABSENT) break;
-    ids[best] = b->merges[ranks[best]].result;
-    size--;
-    memmove(ids + best + 1, ids + best + 2, (size - best - 1) * sizeof *ids);
-    memmove(ranks + best, ranks + best + 1, (size - best - 1) * sizeof *ranks);
-    if (best > 0) ranks[best - 1] = rank_of(b, ids[best - 1], ids[best]);
-    if (best + 1 < size) ranks[best] = rank_of(b, ids[best], ids[best + 1]);
-  }
-  return size;
-}
-
-/* Pushes the pair that begins at `left`, if it has a rank. */
-static status offer(encoder *e, uint32_t left, alibi_error *error)
-{
-  if (left == GONE || e->next[left] == GONE) return ALIBI_OK;
-  uint32_t rank = rank_of(e->b, e->symbol[left], e->symbol[e->next[left]]);
-  return rank == PAIR_ABSENT ? ALIBI_OK : merge_heap_push(&e->heap, (uint64_t)rank << 32 | left, error);
-}
-
-/* Appends the ids of a piece of any length. */
-static status encode_long(encoder *e, const unsigned char *text, size_t size, alibi_error *error)
+/* Appends the ids of a piece of any length, which are never more than its bytes. */
+static status encode_bytes(encoder *e, const unsigned char *text, size_t size, size_t *count, alibi_error *error)
 {
   status result = ALIBI_OK;
-  if (size >= GONE)
-    RAISE(error, ALIBI_FAILED, "a run of %zu bytes without a place to cut is too long to encode", size);
-  TRY(memory_grow(&e->symbol, &e->symbol_capacity, size, sizeof *e->symbol, "a long word", error));
-  TRY(memory_grow(&e->previous, &e->previous_capacity, size, sizeof *e->previous, "a long word", error));
-  TRY(memory_grow(&e->next, &e->next_capacity, size, sizeof *e->next, "a long word", error));
-  for (uint32_t i = 0; i < size; i++) {
-    e->symbol[i] = e->b->byte_token[text[i]];
-    e->previous[i] = i == 0 ? GONE : i - 1;
-    e->next[i] = i + 1 == size ? GONE : i + 1;
-  }
-  e->heap.count = 0;
-  for (uint32_t i = 0; i < size; i++) TRY(offer(e, i, error));
-  while (e->heap.count > 0) {
-    uint64_t entry = merge_heap_pop(&e->heap);
-    uint32_t rank = (uint32_t)(entry >> 32), left = (uint32_t)entry, right = e->next[left];
-    const bpe_merge *merge = &e->b->merges[rank];
-    /* An entry whose symbols have been merged since is stale. */
-    if (right == GONE || e->symbol[left] != merge->left || e->symbol[right] != merge->right) continue;
-    e->symbol[left] = merge->result;
-    e->symbol[right] = GONE;
-    e->next[left] = e->next[right];
-    e->next[right] = GONE;
-    if (e->next[left] != GONE) e->previous[e->next[left]] = left;
-    TRY(offer(e, e->previous[left], error));
-    TRY(offer(e, left, error));
-  }
-  for (uint32_t i = 0; i != GONE; i = e->next[i]) {
-    TRY(memory_grow(&e->tokens, &e->capacity, e->count + 1, sizeof *e->tokens, "tokens", error));
-    e->tokens[e->count++] = e->symbol[i];
-  }
+  TRY(memory_grow(&e->tokens, &e->capacity, size_add(e->count, size), sizeof *e->tokens, "tokens", error));
+  uint32_t *ids = e->tokens + e->count;
+  for (size_t i = 0; i < size; i++) ids[i] = e->b->byte_token[text[i]];
+  *count = size;
+  if (size <= MERGE_FEW) *count = merge_few(&e->b->ranks, e->b->merges, ids, size);
+  else TRY(merge_many(&e->b->ranks, e->b->merges, &e->merging, ids, count, error));
+  e->count += *count;
 done:
   return result;
 }
@@ -106,8 +40,9 @@ done:
 static status encode_piece(encoder *e, const unsigned char *text, size_t size, alibi_error *error)
 {
   status result = ALIBI_OK;
-  if (size > SHORT_PIECE) return encode_long(e, text, size, error);
-  TRY(memory_grow(&e->tokens, &e->capacity, e->count + SHORT_PIECE, sizeof *e->tokens, "tokens", error));
+  size_t count;
+  if (size > MERGE_FEW) return encode_bytes(e, text, size, &count, error);
+  TRY(memory_grow(&e->tokens, &e->capacity, e->count + MERGE_FEW, sizeof *e->tokens, "tokens", error));
   uint32_t *ids = e->tokens + e->count;
   if (size == 1) {
     ids[0] = e->b->byte_token[text[0]];
@@ -122,12 +57,12 @@ static status encode_piece(encoder *e, const unsigned char *text, size_t size, a
     e->count += known->length;
     return ALIBI_OK;
   }
-  size_t count = encode_short(e->b, text, size, ids);
+  size_t first = e->count;
+  TRY(encode_bytes(e, text, size, &count, error));
   if (known) {
-    known->value = e->count;
+    known->value = first;
     known->length = count;
   }
-  e->count += count;
 done:
   return result;
 }
@@ -140,7 +75,7 @@ static status bpe_encode(const void *state, const unsigned char *text, size_t si
   encoder e = {.b = b};
   split_walk walk = {0};
   size_t start, length;
-  TRY(memory_grow(&e.tokens, &e.capacity, size / 4 + SHORT_PIECE, sizeof *e.tokens, "tokens", error));
+  TRY(memory_grow(&e.tokens, &e.capacity, size / 4 + MERGE_FEW, sizeof *e.tokens, "tokens", error));
   TRY(split_begin(&walk, b->pattern, text, size, error));
   for (;;) {
     TRY(split_next(&walk, &start, &length, error));
@@ -154,10 +89,7 @@ done:
   split_end(&walk);
   piece_map_free(&e.cache);
   free(e.tokens);
-  free(e.symbol);
-  free(e.previous);
-  free(e.next);
-  free(e.heap.entries);
+  merge_memory_free(&e.merging);
   return result;
 }
 

@@ -111,7 +111,7 @@ status bpe_add_merge(bpe *b, uint32_t left, uint32_t right, uint32_t merged, ali
   status result = ALIBI_OK;
   TRY(memory_grow(&b->merges, &b->merge_capacity, b->merge_count + 1, sizeof *b->merges, "merges", error));
   TRY(pair_map_add(&b->ranks, pair_key(left, right), (uint32_t)b->merge_count, error));
-  b->merges[b->merge_count++] = (bpe_merge){left, right, merged};
+  b->merges[b->merge_count++] = (token_merge){left, right, merged};
 done:
   return result;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "text/merge.h"
 #include "text/pair_map.h"
 #include "text/piece_map.h"
 #include "text/split.h"
@@ -16,14 +17,10 @@ typedef struct bpe_token {
   size_t size;
 } bpe_token;
 
-typedef struct bpe_merge {
-  uint32_t left, right, result; /* result spells left followed by right */
-} bpe_merge;
-
 typedef struct bpe {
   bpe_token *tokens;
   size_t token_count, token_capacity;
-  bpe_merge *merges; /* index: rank */
+  token_merge *merges; /* index: rank */
   size_t merge_count, merge_capacity;
   pair_map ranks;           /* (left, right) -> rank */
   piece_map by_bytes;       /* bytes of a token -> id (value) */

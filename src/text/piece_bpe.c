@@ -1,27 +1,18 @@
-/* BPE over the characters of a piece.  In every piece the adjacent pair of lowest rank is merged, the leftmost of
- * equals first, until no pair has a rank: short pieces by looking at all pairs, long ones through a heap, so that
- * the work stays n log n.  The first ids of a piece are those of its characters, where unknown ones have rules of
- * their own. */
+/* BPE over the characters of a piece.  The first ids of a piece are those of its characters, where unknown ones
+ * have rules of their own; then they are merged. */
 #include "text/piece_bpe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "text/merge_heap.h"
+#include "text/merge.h"
 #include "text/pair_map.h"
 #include "text/text_buffer.h"
 #include "text/vocabulary.h"
 
-enum {
-  SHORT_PIECE = 64,        /* symbols; n^2 comparisons of one array beat a heap up to here */
-  QUICK_CHARACTERS = 0x250 /* a table of ids for these; ByteLevel's alphabet is among them */
-};
+enum { QUICK_CHARACTERS = 0x250 }; /* a table of ids for these; ByteLevel's alphabet is among them */
 #define GONE UINT32_MAX
-
-typedef struct piece_merge {
-  uint32_t left, right, result;
-} piece_merge;
 
 typedef struct early_token { /* before the vocabulary is complete */
   uint32_t id;
@@ -36,7 +27,7 @@ struct piece_bpe {
   early_token *early;
   size_t early_count, early_capacity;
   bool complete;       /* the vocabulary */
-  piece_merge *merges; /* index: rank */
+  token_merge *merges; /* index: rank */
   size_t merge_count, merge_capacity;
   pair_map ranks;
   uint32_t bytes[256];              /* <0xXX> */
@@ -45,9 +36,9 @@ struct piece_bpe {
 };
 
 typedef struct bpe_memo {
-  uint32_t *symbol, *previous, *next;
-  size_t symbol_count, symbol_capacity, previous_capacity, next_capacity;
-  merge_heap heap;
+  uint32_t *symbol;
+  size_t symbol_count, symbol_capacity;
+  merge_memory merging;
   text_buffer word; /* a character with its prefix or suffix */
 } bpe_memo;
 
@@ -151,7 +142,7 @@ status piece_bpe_add_merge(piece_bpe *b, const void *left, size_t left_size, con
 {
   status result = ALIBI_OK;
   text_buffer joined = {0};
-  piece_merge merge;
+  token_merge merge;
   size_t prefix = b->prefix ? strlen(b->prefix) : 0;
   TRY(complete(b, path, error));
   if (b->merge_count >= PAIR_ABSENT) RAISE(error, ALIBI_BAD_INPUT, "%s: more merges than fit in 32 bits", path);
@@ -374,72 +365,6 @@ done:
   return result;
 }
 
-static inline uint32_t rank_of(const piece_bpe *b, uint32_t left, uint32_t right)
-{
-  return pair_map_find(&b->ranks, pair_key(left, right));
-}
-
-/* Merges a few symbols in place; how many are left. */
-static size_t merge_short(const piece_bpe *b, uint32_t *ids, size_t size)
-{
-  uint32_t ranks[SHORT_PIECE];
-  for (size_t i = 0; i + 1 < size; i++) ranks[i] = rank_of(b, ids[i], ids[i + 1]);
-  while (size > 1) {
-    size_t best = 0;
-    for (size_t i = 1; i + 1 < size; i++)
-      if (ranks[i] < ranks[best]) best = i;
-    if (ranks[best] == PAIR_ABSENT) break;
-    ids[best] = b->merges[ranks[best]].result;
-    size--;
-    memmove(ids + best + 1, ids + best + 2, (size - best - 1) * sizeof *ids);
-    memmove(ranks + best, ranks + best + 1, (size - best - 1) * sizeof *ranks);
-    if (best > 0) ranks[best - 1] = rank_of(b, ids[best - 1], ids[best]);
-    if (best + 1 < size) ranks[best] = rank_of(b, ids[best], ids[best + 1]);
-  }
-  return size;
-}
-
-/* Pushes the pair that begins at `left`, if it has a rank. */
-static status offer(const piece_bpe *b, bpe_memo *m, uint32_t left, alibi_error *error)
-{
-  if (left == GONE || m->next[left] == GONE) return ALIBI_OK;
-  uint32_t rank = rank_of(b, m->symbol[left], m->symbol[m->next[left]]);
-  return rank == PAIR_ABSENT ? ALIBI_OK : merge_heap_push(&m->heap, (uint64_t)rank << 32 | left, error);
-}
-
-static status merge_long(const piece_bpe *b, bpe_memo *m, alibi_error *error)
-{
-  status result = ALIBI_OK;
-  size_t size = m->symbol_count, left_over = 0;
-  if (size >= GONE) RAISE(error, ALIBI_FAILED, "a word of %zu characters is too long to encode", size);
-  TRY(memory_grow(&m->previous, &m->previous_capacity, size, sizeof *m->previous, "a long word", error));
-  TRY(memory_grow(&m->next, &m->next_capacity, size, sizeof *m->next, "a long word", error));
-  for (uint32_t i = 0; i < size; i++) {
-    m->previous[i] = i == 0 ? GONE : i - 1;
-    m->next[i] = i + 1 == size ? GONE : i + 1;
-  }
-  m->heap.count = 0;
-  for (uint32_t i = 0; i < size; i++) TRY(offer(b, m, i, error));
-  while (m->heap.count > 0) {
-    uint64_t entry = merge_heap_pop(&m->heap);
-    uint32_t left = (uint32_t)entry, right = m->next[left];
-    const piece_merge *merge = &b->merges[entry >> 32];
-    /* An entry whose symbols have been merged since is stale. */
-    if (right == GONE || m->symbol[left] != merge->left || m->symbol[right] != merge->right) continue;
-    m->symbol[left] = merge->result;
-    m->symbol[right] = GONE;
-    m->next[left] = m->next[right];
-    m->next[right] = GONE;
-    if (m->next[left] != GONE) m->previous[m->next[left]] = left;
-    TRY(offer(b, m, m->previous[left], error));
-    TRY(offer(b, m, left, error));
-  }
-  for (uint32_t i = 0; i != GONE; i = m->next[i]) m->symbol[left_over++] = m->symbol[i];
-  m->symbol_count = left_over;
-done:
-  return result;
-}
-
 static status bpe_begin_memo(const void *state, void **memo, alibi_error *error)
 {
   (void)state;
@@ -452,9 +377,7 @@ static void bpe_end_memo(void *memo)
   bpe_memo *m = memo;
   if (!m) return;
   free(m->symbol);
-  free(m->previous);
-  free(m->next);
-  free(m->heap.entries);
+  merge_memory_free(&m->merging);
   buffer_free(&m->word);
   free(m);
 }
@@ -475,8 +398,8 @@ static status bpe_encode_piece(const void *state, void *memo, const unsigned cha
   }
   bpe_memo *m = memo;
   TRY(first_symbols(b, m, word, size, error));
-  if (m->symbol_count <= SHORT_PIECE) m->symbol_count = merge_short(b, m->symbol, m->symbol_count);
-  else TRY(merge_long(b, m, error));
+  if (m->symbol_count <= MERGE_FEW) m->symbol_count = merge_few(&b->ranks, b->merges, m->symbol, m->symbol_count);
+  else TRY(merge_many(&b->ranks, b->merges, &m->merging, m->symbol, &m->symbol_count, error));
   TRY(memory_grow(&out->ids, &out->capacity, size_add(out->count, m->symbol_count), sizeof *out->ids, "tokens",
                   error));
   if (m->symbol_count > 0) memcpy(out->ids + out->count, m->symbol, m->symbol_count * sizeof *out->ids);
