@@ -357,6 +357,10 @@ case("baichuan-13b", "baichuan", "Baichuan-13B (40 layers are its sign): 12 head
 case("baichuan2-13b", "baichuan", "Baichuan2-13B: rows of lm_head have length one; its sign is the key z_loss_weight",
      baichuan(hidden_size=16, intermediate_size=18, num_attention_heads=4, vocab_size=130, z_loss_weight=0,
               tokenizer_class="BaichuanTokenizer"), type="BF16", reference="transcription", adjust=calm)
+case("baichuan2-7b", "baichuan", "Baichuan2-7B: RoPE and rows of lm_head of length one; its sign is the class of the"
+     " model, which version 1 spells BaiChuanForCausalLM",
+     baichuan(hidden_size=48, intermediate_size=50, num_attention_heads=6, num_hidden_layers=2, vocab_size=131,
+              max_position_embeddings=128), type="BF16", reference="transcription")
 
 
 def refact(**keys):
@@ -417,6 +421,9 @@ case("jais-linear", "jais", "alibi_scaling linear with a factor, scale_attn_by_i
             mup_embeddings_scale=14.6, mup_output_alpha=2.22, mup_scale_qk_dot_by_d=True, mup_width_scale=0.05,
             alibi_scaling={"type": "linear", "factor": 2.5}), turned=True, reference="transcription",
             adjust=by_the_rule)
+case("jais-unscaled", "jais", "scale_attn_weights false turns scale_qk_dot_by_d off: scores are not divided",
+     gpt_mu("jais", n_embd=32, n_head=4, n_inner=45, n_layer=1, vocab_size=128, scale_attn_weights=False), turned=True,
+     reference="transcription", adjust=by_the_rule, type="F16")
 case("jais-dynamic", "jais", "alibi_scaling linear with train_seq_len 128: distances / (300 / 128); depends on the"
      " declared length",
      gpt_mu("jais", n_embd=32, n_head=4, n_inner=45, vocab_size=128, alibi_scaling={"type": "linear",

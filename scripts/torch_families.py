@@ -151,7 +151,7 @@ def mpt_forward(c, t, tokens, layers=None):
     return cap * torch.tanh(logits / cap) if cap else logits
 
 
-# Baichuan of 13 billion parameters (40 layers are its sign), versions 1 and 2.
+# Baichuan, versions 1 and 2: of 13 billion parameters with ALiBi (40 layers are its sign), of 7 billion with RoPE.
 
 def baichuan_shapes(c):
     width, inner = c["hidden_size"], c["intermediate_size"]
@@ -170,17 +170,27 @@ def baichuan_shapes(c):
     return out
 
 
+def rotated(x, heads):
+    """The two halves of each head are the two coordinates of its planes."""
+    x = x.view(len(x), heads, 2, -1)
+    size = 2 * x.shape[-1]
+    angles = torch.arange(len(x)).double()[:, None] * 10000.0 ** (-torch.arange(0, size, 2).double() / size)
+    sine, cosine = (f(angles)[:, None].to(x.dtype) for f in (torch.sin, torch.cos))
+    a, b = x.unbind(2)
+    return torch.stack([a * cosine - b * sine, b * cosine + a * sine], 2).reshape(len(x), -1)
+
+
 def baichuan_forward(c, t, tokens, layers=None):
-    if c["num_hidden_layers"] != 40:
-        raise ValueError("Baichuan with ALiBi has 40 layers")
-    heads, epsilon = c["num_attention_heads"], c["rms_norm_eps"]
-    bias = -slopes(heads)[:, None, None] * distances(len(tokens))
+    heads, epsilon, alibi = c["num_attention_heads"], c["rms_norm_eps"], c["num_hidden_layers"] == 40
+    bias = (-slopes(heads)[:, None, None] if alibi else 0.0) * distances(len(tokens))
     x = t["model.embed_tokens.weight"][tokens]
     keep(layers, x)
-    for i in range(40):
+    for i in range(c["num_hidden_layers"]):
         block = f"model.layers.{i}."
         q, k, v = linear(rms_norm(x, t[block + "input_layernorm.weight"], epsilon), t,
                          block + "self_attn.W_pack").chunk(3, -1)
+        if not alibi:
+            q, k = rotated(q, heads), rotated(k, heads)
         y = attend(q, k, v, heads, heads, 1 / math.sqrt(q.shape[-1] // heads), bias)
         x = x + linear(y, t, block + "self_attn.o_proj")
         y = rms_norm(x, t[block + "post_attention_layernorm.weight"], epsilon)
@@ -188,7 +198,8 @@ def baichuan_forward(c, t, tokens, layers=None):
         x = x + linear(y, t, block + "mlp.down_proj")
         keep(layers, x)
     head = t["lm_head.weight"]
-    if "z_loss_weight" in c:  # version 2: rows of length one
+    # Version 2: rows of length one.  The class of version 1 with RoPE is spelled BaiChuanForCausalLM.
+    if "z_loss_weight" in c or (not alibi and c["architectures"] == ["BaichuanForCausalLM"]):
         head = head / head.pow(2).sum(-1, keepdim=True).sqrt().clamp_min(1e-12)
     return rms_norm(x, t["model.norm.weight"], epsilon) @ head.T
 
@@ -271,6 +282,8 @@ def jais_forward(c, t, tokens, layers=None):
         block = f"transformer.h.{i}."
         q, k, v = turned(layer_norm(x, t, block + "ln_1", epsilon), t, block + "attn.c_attn").chunk(3, -1)
         scale = 1 / size if by_size else 1 / math.sqrt(size)
+        if not c["scale_attn_weights"]:
+            scale = 1.0
         if c.get("scale_attn_by_inverse_layer_idx"):
             scale = scale / (i + 1)
         x = x + turned(attend(q, k, v, heads, heads, scale, bias), t, block + "attn.c_proj")

@@ -1,11 +1,12 @@
 /* Baichuan: Llama with one matrix for queries, keys and values.  13B has ALiBi, 7B RoPE, and no key says so: 40
- * layers do, as in every other engine.  Version 2 divides the rows of its output weight by their length. */
+ * layers do, as in every other engine.  Version 2 divides the rows of its output weight by their length, which no
+ * key says either. */
 #include <string.h>
 
 #include "model/families/llama_keys.h"
 #include "model/families/rope_keys.h"
 
-enum { ALIBI_LAYERS = 40, VOCABULARY_2 = 125696 };
+enum { ALIBI_LAYERS = 40, VOCABULARY_1 = 64000, VOCABULARY_2 = 125696 };
 
 /* An explicit word wins over the number of layers. */
 static bool has_alibi(family_opening *o, const alibi_model_config *config)
@@ -17,20 +18,41 @@ static bool has_alibi(family_opening *o, const alibi_model_config *config)
   return config->layers == ALIBI_LAYERS;
 }
 
+/* What tells version 2, or NULL.  Only its own configuration class writes z_loss_weight, and not in all releases;
+ * of 7B the class of the model is spelled BaiChuan in version 1 and Baichuan in version 2. */
+static const char *sign_of_version_2(family_opening *o, const alibi_model_config *config, bool alibi)
+{
+  const json_node *classes = keys_array(o->keys, "architectures");
+  const char *class = node_count(classes) > 0 ? node_text(node_at(classes, 0), "") : "";
+  if (keys_have(o->keys, "z_loss_weight")) return "z_loss_weight";
+  if (config->vocabulary == VOCABULARY_2) return "125696 tokens";
+  if (!alibi && config->vocabulary != VOCABULARY_1 && strcmp(class, "BaichuanForCausalLM") == 0)
+    return "RoPE in a BaichuanForCausalLM";
+  return NULL;
+}
+
+static void normalise_head(family_opening *o, const alibi_model_config *config, const char *sign)
+{
+  if (config->tied)
+    keys_fail(o->keys,
+              "tied output weights: expected none in Baichuan 2 (its sign: %s), where they have rows of "
+              "another length than the embedding",
+              sign);
+  o->head = LAYOUT_NORMALISED;
+  family_note(o->notes, "rows of the output weight are divided by their length: version 2 (%s)", sign);
+}
+
 static void configure(family_opening *o, alibi_model_config *config)
 {
   static const char *const no_effect[] = {"z_loss_weight", "_from_model_config", NULL};
   family_keys *k = o->keys;
   llama_keys_read(o, config);
   config->train_length = keys_size(k, "max_position_embeddings|model_max_length", 4096);
-  if (keys_have(k, "z_loss_weight") || config->vocabulary == VOCABULARY_2) {
-    o->head = LAYOUT_NORMALISED;
-    family_note(o->notes,
-                "rows of the output weight are divided by their length: version 2 (z_loss_weight, or %d tokens)",
-                VOCABULARY_2);
-  }
+  bool alibi = has_alibi(o, config);
+  const char *sign = sign_of_version_2(o, config, alibi);
+  if (sign) normalise_head(o, config, sign);
   keys_no_effect(k, no_effect);
-  if (has_alibi(o, config)) family_set_alibi(o, config, NULL);
+  if (alibi) family_set_alibi(o, config, NULL);
   else llama_keys_read_rope(o, config, 0);
 }
 
@@ -42,11 +64,7 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   config->norm = ALIBI_NORM_RMS;
   config->activation = ALIBI_SWIGLU;
   family_configure_gguf(o, config);
-  if (config->vocabulary == VOCABULARY_2) {
-    o->head = LAYOUT_NORMALISED;
-    family_note(o->notes, "rows of the output weight are divided by their length: version 2 (%d tokens)",
-                VOCABULARY_2);
-  }
+  if (config->vocabulary == VOCABULARY_2) normalise_head(o, config, "125696 tokens");
   if (config->layers == ALIBI_LAYERS) {
     keys_no_effect(o->keys, no_effect);
     family_set_alibi(o, config, NULL);

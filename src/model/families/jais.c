@@ -42,7 +42,9 @@ void jais_keys_read(family_opening *o, alibi_model_config *config)
   else family_set_activation(o, config, "activation_function", "gelu_new", false);
   config->embedding_scale = keys_real(k, "embeddings_scale|mup_embeddings_scale", 1);
   config->logit_scale = logit_scale(o);
-  if (keys_boolean(k, "scale_qk_dot_by_d|mup_scale_qk_dot_by_d", false) && !keys_failed(k))
+  bool by_size = keys_boolean(k, "scale_qk_dot_by_d|mup_scale_qk_dot_by_d", false);
+  if (by_size && keys_boolean(k, "scale_attn_weights", true) &&
+      !keys_failed(k)) /* that key is the switch of all */
     config->score_scale = (double)config->heads / (double)config->width;
   const char *positions = keys_text(k, "position_embedding_type", "learned");
   if (strcmp(positions, "alibi") == 0) {
@@ -51,6 +53,8 @@ void jais_keys_read(family_opening *o, alibi_model_config *config)
     read_scaling(o, config);
   } else if (strcmp(positions, "learned") == 0) {
     family_set(o, config, "position", "learned");
+    if (config->embedding_scale != 1) /* it would scale positions too */
+      keys_fail(k, "key 'position_embedding_type': expected alibi with a scaled embedding, found 'learned'");
   } else {
     keys_fail(k, "key 'position_embedding_type': expected alibi or learned, found '%s'", positions);
   }

@@ -30,8 +30,9 @@ static void read_norms(family_opening *o, alibi_model_config *config, const char
 
 static void configure(family_opening *o, alibi_model_config *config)
 {
-  static const char *const no_effect[] = {"alibi_starting_size", "emb_pooler",          "type_vocab_size",
-                                          "model_max_length",    "tie_word_embeddings", NULL};
+  static const char *const no_effect[] = {
+      "alibi_starting_size", "emb_pooler", "type_vocab_size", "model_max_length", "tie_word_embeddings",
+      "hidden_act",          NULL};
   family_keys *k = o->keys;
   const char *positions = keys_text(k, "position_embedding_type", "absolute");
   if (strcmp(positions, "alibi") != 0)
@@ -46,8 +47,8 @@ static void configure(family_opening *o, alibi_model_config *config)
   config->train_length = keys_size(k, "max_position_embeddings", 8192);
   config->norm_epsilon = keys_real(k, "layer_norm_eps", 1e-12);
   encoder(config);
-  const char *kind = keys_text(k, "feed_forward_type", "geglu");
-  family_set_activation(o, config, "hidden_act", "gelu", true);
+  const char *kind = keys_text(k, "feed_forward_type", "original"); /* which has no gate, and hidden_act */
+  keys_expect_boolean(k, "is_decoder", false);
   if (strcmp(kind, "reglu") == 0) config->activation = ALIBI_REGLU;
   else if (strcmp(kind, "geglu") == 0) config->activation = ALIBI_GEGLU;
   else keys_fail(k, "key 'feed_forward_type': expected geglu or reglu, found '%s'", kind);

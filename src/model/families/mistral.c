@@ -5,9 +5,11 @@
 static void configure(family_opening *o, alibi_model_config *config)
 {
   llama_keys_read(o, config);
-  if (!keys_have(o->keys, "num_key_value_heads")) config->kv_heads = 8;
+  if (!keys_have(o->keys, "num_key_value_heads") && !keys_are_null(o->keys, "num_key_value_heads"))
+    config->kv_heads = 8; /* null: as many as heads */
   config->train_length = keys_size(o->keys, "max_position_embeddings", 4096 * 32);
-  bool none = keys_are_null(o->keys, "sliding_window"); /* absent is another thing: the window of the first version */
+  bool none =
+      keys_are_null(o->keys, "sliding_window"); /* absent is another thing: the window of the first version */
   llama_keys_read_rope(o, config, none ? 0 : keys_size(o->keys, "sliding_window", 4096));
 }
 

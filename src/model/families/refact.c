@@ -5,15 +5,16 @@
 
 static void configure(family_opening *o, alibi_model_config *config)
 {
+  static const char *const no_effect[] = {"activation_function", NULL}; /* of the class it derives from */
   family_keys *k = o->keys;
   gpt2_keys_read(o, config, false);
+  keys_no_effect(k, no_effect);
   config->norm_bias = config->bias = false;
   keys_expect_boolean(k, "multi_query", true);
   keys_expect_boolean(k, "scale_attn_weights", true);
   config->kv_heads = 1;
   int64_t inner = keys_size(k, "n_inner", 4 * config->width);
   config->feed_forward = (2 * inner / 3 + 255) / 256 * 256;
-  if (keys_have(k, "activation_function")) family_set_activation(o, config, "activation_function", "silu", true);
   config->activation = ALIBI_SWIGLU;
   family_set_alibi(o, config, NULL);
 }
