@@ -16,9 +16,9 @@
 /* Of an open file, which may be closed afterwards. */
 status gguf_vocabulary_open(const gguf_file *file, alibi_tokenizer **made, alibi_error *error);
 
-/* The keys of a tokenizer: byte-level BPE (ours too), SentencePiece.  ALIBI_INVALID with a sentence where GGUF has no
- * words for it.  rows: of the model's embedding; those beyond the tokens get names of unused ones, for readers that
- * expect a token for each row (0: as many as tokens). */
+/* The keys of a tokenizer: byte-level BPE (ours too), SentencePiece.  ALIBI_INVALID with a sentence where GGUF has
+ * no words for it.  rows: of the model's embedding; those beyond the tokens get names of unused ones, for readers
+ * that expect a token for each row (0: as many as tokens). */
 status gguf_vocabulary_put(const alibi_tokenizer *tokenizer, size_t rows, gguf_keys *keys, alibi_error *error);
 
 /* ---- the names of pre-tokenizers ---- */

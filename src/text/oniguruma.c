@@ -53,13 +53,6 @@ static bool is_digit(int c)
   return c >= '0' && c <= '9';
 }
 
-static int hex_value(int c)
-{
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static status put(translator *t, const char *text)
 {
   return buffer_add_text(&t->out, text, t->error);
@@ -131,8 +124,8 @@ static status read_hex(translator *t, size_t most, uint32_t *value)
 {
   size_t digits = 0;
   *value = 0;
-  for (; digits < most && hex_value(peek(t, 0)) >= 0; digits++, t->at++)
-    *value = *value << 4 | (uint32_t)hex_value(peek(t, 0));
+  for (; digits < most && hex_digit(peek(t, 0)) >= 0; digits++, t->at++)
+    *value = *value << 4 | (uint32_t)hex_digit(peek(t, 0));
   return digits == 0 ? wrong(t, "expected hexadecimal digits") : ALIBI_OK;
 }
 

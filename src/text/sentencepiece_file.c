@@ -394,25 +394,15 @@ bool sentencepiece_recognise(const unsigned char *data, size_t size)
  * does. Llama's class adds a begin where it is not told otherwise. */
 static status read_config(const char *path, bool *add_begin, bool *add_end, alibi_error *error)
 {
-  static const char name[] = "tokenizer_config.json";
-  status result = ALIBI_OK;
-  const char *slash = strrchr(path, '/');
-  size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
-  json_node *config = NULL;
-  char *beside = malloc(folder + sizeof name);
+  json_node *config;
   *add_begin = *add_end = false;
-  if (!beside) RAISE(error, ALIBI_FAILED, "%s: not enough memory for a tokenizer", path);
-  memcpy(beside, path, folder);
-  memcpy(beside + folder, name, sizeof name);
-  if (!path_exists(beside)) goto done;
-  TRY(node_read_file(beside, &config, error));
+  status result = tokenizer_config_read(path, &config, error);
+  if (result != ALIBI_OK || !config) return result;
   bool llama = strncmp(node_text(node_get(config, "tokenizer_class"), ""), "LlamaTokenizer", 14) == 0;
   *add_begin = node_boolean(node_get(config, "add_bos_token"), llama);
   *add_end = node_boolean(node_get(config, "add_eos_token"), false);
-done:
   node_free(config);
-  free(beside);
-  return result;
+  return ALIBI_OK;
 }
 
 static status open_sentencepiece(const char *path, alibi_tokenizer **made, alibi_error *error)

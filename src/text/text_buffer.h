@@ -58,6 +58,14 @@ static inline size_t utf8_size(const unsigned char *p, size_t left)
   return size;
 }
 
+/* The value of a hexadecimal digit; -1: it is none. */
+static inline int hex_digit(int c)
+{
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 /* Where the longest stretch of valid UTF-8 from `position` ends. */
 static inline size_t utf8_end(const unsigned char *text, size_t position, size_t size)
 {

@@ -314,13 +314,6 @@ done:
   return result;
 }
 
-static int hex(unsigned char c)
-{
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* A run of bytes is one token, whose characters go on as they are complete. */
 static status decode_byte_fallback(decoding *s, size_t index, part p, alibi_error *error)
 {
@@ -330,7 +323,8 @@ static status decode_byte_fallback(decoding *s, size_t index, part p, alibi_erro
   TRY(collect(state, p, &whole, error));
   if (!whole) goto done;
   const unsigned char *t = state->held.data;
-  bool byte = state->held.size == 6 && memcmp(t, "<0x", 3) == 0 && t[5] == '>' && hex(t[3]) >= 0 && hex(t[4]) >= 0;
+  bool byte = state->held.size == 6 && memcmp(t, "<0x", 3) == 0 && t[5] == '>' && hex_digit(t[3]) >= 0 &&
+              hex_digit(t[4]) >= 0;
   if (!byte) {
     if (state->open) TRY(pass_on(s, index, &state->made, state->tokens == 0, true, error));
     state->open = false;
@@ -340,7 +334,7 @@ static status decode_byte_fallback(decoding *s, size_t index, part p, alibi_erro
   }
   if (!state->open) state->tokens = 0; /* parts of the run so far */
   state->open = true;
-  unsigned char value = (unsigned char)(hex(t[3]) << 4 | hex(t[4]));
+  unsigned char value = (unsigned char)(hex_digit(t[3]) << 4 | hex_digit(t[4]));
   TRY(buffer_add(&state->made, &value, 1, error));
   bool unfinished = false;
   if (utf8_size(state->made.data, state->made.size) == 0)

@@ -42,6 +42,9 @@ typedef struct tokenizer_format {
   status (*open)(const char *path, alibi_tokenizer **made, alibi_error *error);
 } tokenizer_format;
 
+/* tokenizer_config.json in the folder of `path`; *config NULL: there is none.  node_free it. */
+status tokenizer_config_read(const char *path, json_node **config, alibi_error *error);
+
 /* Takes over the state, also when it fails. */
 status tokenizer_wrap(const tokenizer_kind *kind, void *state, alibi_tokenizer **tokenizer, alibi_error *error);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/system.h"
 #include "text/json_part.h"
 #include "text/pipeline.h"
@@ -49,37 +50,48 @@ done:
   return result;
 }
 
-/* "bos_token": "<s>", or {"content": "<s>", ...}, or null; *known false where there is no word of it. */
-static int64_t named_token(const alibi_tokenizer *tokenizer, const json_node *config, const char *key, bool *known)
+status tokenizer_config_read(const char *path, json_node **config, alibi_error *error)
 {
-  const json_node *node = node_get(config, key);
-  const char *name = node_text(node_kind_of(node) == NODE_OBJECT ? node_get(node, "content") : node, NULL);
-  *known = node != NULL;
-  return name ? alibi_tokenizer_find(tokenizer, name) : -1;
-}
-
-/* tokenizer_config.json in the same folder, where there is one. */
-static status read_config(const char *path, alibi_tokenizer *tokenizer, alibi_error *error)
-{
-  static const char *const keys[ALIBI_SPECIALS] = {"bos_token", "eos_token", "unk_token", "pad_token"};
   static const char name[] = "tokenizer_config.json";
   const char *slash = strrchr(path, '/');
   size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
-  json_node *config = NULL;
   status result = ALIBI_OK;
-  char *beside = malloc(folder + sizeof name);
+  char *beside = malloc(size_add(folder, sizeof name));
+  *config = NULL;
   if (!beside) return fail(error, ALIBI_FAILED, "%s: not enough memory for a tokenizer", path);
   memcpy(beside, path, folder);
   memcpy(beside + folder, name, sizeof name);
-  if (path_exists(beside)) TRY(node_read_file(beside, &config, error));
-  for (int i = 0; config && i < ALIBI_SPECIALS; i++) {
-    bool known;
-    int64_t id = named_token(tokenizer, config, keys[i], &known);
-    if (known) pipeline_set_special(tokenizer, (alibi_special)i, id);
-  }
-done:
-  node_free(config);
+  if (path_exists(beside)) result = node_read_file(beside, config, error);
   free(beside);
+  return result;
+}
+
+/* "bos_token": "<s>", or {"content": "<s>", ...}, or null; nothing changes where there is no word of it.  That
+ * begin and end are no tokens is a mistake that would show late (a text that never ends); the others may be
+ * missing, for the Python library makes tokens of them when it is told to. */
+static status take_named(const json_node *config, const char *path, const char *key, alibi_special special,
+                         alibi_tokenizer *tokenizer, alibi_error *error)
+{
+  const json_node *node = node_get(config, key);
+  const char *name = node_text(node_kind_of(node) == NODE_OBJECT ? node_get(node, "content") : node, NULL);
+  int64_t id = name ? alibi_tokenizer_find(tokenizer, name) : -1;
+  bool needed = special == ALIBI_SPECIAL_BEGIN || special == ALIBI_SPECIAL_END;
+  if (name && id < 0 && needed)
+    return fail(error, ALIBI_BAD_INPUT,
+                "%s: tokenizer_config.json: %s: expected a token of the vocabulary, found '%.60s'", path, key,
+                name);
+  if (node) pipeline_set_special(tokenizer, special, id);
+  return ALIBI_OK;
+}
+
+static status read_config(const char *path, alibi_tokenizer *tokenizer, alibi_error *error)
+{
+  static const char *const keys[ALIBI_SPECIALS] = {"bos_token", "eos_token", "unk_token", "pad_token"};
+  json_node *config;
+  status result = tokenizer_config_read(path, &config, error);
+  for (int i = 0; config && result == ALIBI_OK && i < ALIBI_SPECIALS; i++)
+    result = take_named(config, path, keys[i], (alibi_special)i, tokenizer, error);
+  node_free(config);
   return result;
 }
 

@@ -1,8 +1,8 @@
 /* Which Unicode a character came with, for those whose answers depend on it.  The library whose files a
  * tokenizer.json is made for asks tables of four ages: 8 (punctuation, control characters, BERT's accents), 9
- * (normalization forms, StripAccents), 16 (\w) and 17 (numbers, lower case); utf8proc here is as new as the machine.
- * So what came later is taken from it, and what it may not have yet is given to it: ids do not depend on its
- * version.  Measured over all code points with tokenizers 0.23.3, docs/tokenizers.md. */
+ * (normalization forms, StripAccents), 16 (\w) and 17 (numbers, lower case); utf8proc here is as new as the
+ * machine.  So what came later is taken from it, and what it may not have yet is given to it: ids do not depend on
+ * its version.  Measured over all code points with tokenizers 0.23.3, docs/tokenizers.md. */
 #include "text/unicode_since.h"
 
 #include <stddef.h>

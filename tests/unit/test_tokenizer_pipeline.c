@@ -332,6 +332,18 @@ static void control_tokens_have_names(void **unused)
   assert_int_equal(alibi_tokenizer_special(t, ALIBI_SPECIAL_UNKNOWN), 0);
   assert_int_equal(alibi_tokenizer_special(t, ALIBI_SPECIAL_PADDING), 13);
   alibi_tokenizer_free(t);
+  /* Begin and end have to be tokens; padding need not be. */
+  static const char wrong[] = "{\"eos_token\": {\"content\": \"<end>\"}}",
+                    padding[] = "{\"pad_token\": \"<pad>\"}";
+  scratch_write(scratch_path("tokenizer_config.json"), wrong, strlen(wrong));
+  assert_int_equal(open_text(whole, strlen(whole), &t), ALIBI_BAD_INPUT);
+  scratch_says(error.message,
+               "tokenizer_config.json: eos_token: expected a token of the vocabulary, found '<end>'");
+  scratch_write(scratch_path("tokenizer_config.json"), padding, strlen(padding));
+  t = opened(whole);
+  assert_int_equal(alibi_tokenizer_special(t, ALIBI_SPECIAL_PADDING), -1);
+  assert_int_equal(alibi_tokenizer_special(t, ALIBI_SPECIAL_END), 13);
+  alibi_tokenizer_free(t);
   unlink(scratch_path("tokenizer_config.json"));
 }
 
