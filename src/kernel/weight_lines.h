@@ -18,12 +18,13 @@ typedef struct ahead_rows {
   ptrdiff_t shift; /* from the place at work to the one asked for */
 } ahead_rows;
 
-INLINE void ask(const ahead_rows *a, const size_t count, size_t at, size_t bytes)
+INLINE void ask(const ahead_rows *a, const int count, size_t at, size_t bytes)
 {
-  uintptr_t from = at + (uintptr_t)a->shift;
-  for (size_t r = 0; r < count; r++)
-    for (size_t b = 0; b < bytes; b += FETCH_LINE)
-      __builtin_prefetch((const void *)((uintptr_t)a->rows[r] + from + b), 0, 2);
+  for (size_t b = 0; b < bytes; b += FETCH_LINE) {
+    ptrdiff_t from = (ptrdiff_t)(at + b) + a->shift;
+    for (int r = 0; r < count; r += LANES)
+      UNROLLED for (int i = r; i < r + LANES; i++) __builtin_prefetch(a->rows[i] + from, 0, 2);
+  }
 }
 
 #define INTERLEAVED(a, b, order) __builtin_shufflevector(a, b, order)

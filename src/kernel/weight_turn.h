@@ -45,21 +45,17 @@ INLINE void advance(const int count, sink *s, size_t n)
 
 /* ---- numbers that are not in blocks ---- */
 
-/* A vector's worth of bytes of each row, turned whole, of which the first n numbers are wanted. */
-INLINE void turn_tray(const int count, weight_type type, byte_rows rows, size_t at, size_t n, sink *s)
+/* A vector's worth of bytes of each row. */
+INLINE void turn_tray(const int count, weight_type type, byte_rows rows, size_t at, sink *s)
 {
 #ifdef HAS_HALF_LINES
   if (type == WEIGHT_F16) {
     v16 half[TILE_VECTORS][2 * LANES] __attribute__((aligned(64)));
     EACH_VECTOR load_half_lines(rows + v * LANES, at, half[v]);
-    UNROLLED for (size_t i = 0; i < LANES; i++) {
-      if (i >= n) return;
+    UNROLLED for (size_t i = 0; i < LANES; i++)
       EACH_VECTOR put(count, s, i, v, vf_load_halves(&half[v][halves_place(i)]));
-    }
-    UNROLLED for (size_t i = LANES; i < 2 * LANES; i++) {
-      if (i >= n) return;
+    UNROLLED for (size_t i = LANES; i < 2 * LANES; i++)
       EACH_VECTOR put(count, s, i, v, vf_load_halves(&half[v][halves_place(i)]));
-    }
     return;
   }
 #endif
@@ -68,23 +64,39 @@ INLINE void turn_tray(const int count, weight_type type, byte_rows rows, size_t 
   UNROLLED for (int j = 0; j < LANES; j++) {
     size_t i = (size_t)j * (type == WEIGHT_F32 ? 1 : 2);
     vf low[TILE_VECTORS], high[TILE_VECTORS];
-    if (i >= n) return;
     EACH_VECTOR {
       low[v] = (vf)word[v][j], high[v] = (vf)(word[v][j] & 0xffff0000u);
       if (type == WEIGHT_F16) vf_from_halves(word[v][j], &low[v], &high[v]);
       if (type == WEIGHT_BF16) low[v] = (vf)(word[v][j] << 16);
     }
     EACH_VECTOR put(count, s, i, v, low[v]);
-    if (type == WEIGHT_F32 || i + 1 >= n) continue;
+    if (type == WEIGHT_F32) continue;
     EACH_VECTOR put(count, s, i + 1, v, high[v]);
   }
+}
+
+/* n numbers of each row, fewer than a vector's worth: turned from copies with zeros after them, to a panel. */
+INLINE void turn_few(const int count, weight_type type, byte_rows rows, size_t at, size_t n, sink *s)
+{
+  unsigned char tray[TILE_COLUMNS][TRAY] __attribute__((aligned(64)));
+  const unsigned char *row[TILE_COLUMNS];
+  float panel[TRAY / 2 * TILE_COLUMNS];
+  sink turned = {.to = panel};
+  for (int r = 0; r < TILE_COLUMNS; r++) {
+    memset(tray[r], 0, TRAY);
+    memcpy(tray[r], rows[r] + at, n * weight_bytes_of(type));
+    row[r] = tray[r];
+  }
+  turn_tray(0, type, row, 0, &turned);
+  for (size_t i = 0; i < n; i++) EACH_VECTOR put(count, s, i, v, vf_load(panel + i * TILE_COLUMNS + v * LANES));
+  advance(count, s, n);
 }
 
 /* Numbers up to where a vector of the first row, and mostly of all, begins to lie in one cache line: rows a
  * multiple of 4 KiB apart meet in one set of the first-level cache, and a line read twice is no longer there. */
 INLINE size_t numbers_before_line(weight_type type, byte_rows rows, size_t at, size_t n)
 {
-  enum { WORTH_IT = 16 };
+  enum { WORTH_IT = 64 };
   const size_t size = weight_bytes_of(type);
   size_t off = ((uintptr_t)rows[0] + at) % TRAY;
   return off > 0 && off % size == 0 && n * size >= (size_t)WORTH_IT * TRAY ? (TRAY - off) / size : 0;
@@ -94,26 +106,14 @@ INLINE void turn_plain(const int count, weight_type type, byte_rows rows, size_t
                        const ahead_rows *later, sink *s)
 {
   const size_t size = weight_bytes_of(type), each = TRAY / size;
-  unsigned char tray[TILE_COLUMNS][TRAY] __attribute__((aligned(64)));
-  const unsigned char *row[TILE_COLUMNS];
-  for (int turn = 0; turn < 2; turn++) {
-    size_t some = turn == 0 ? numbers_before_line(type, rows, at, n) : n;
-    if (some > 0) {
-      for (int r = 0; r < TILE_COLUMNS; r++) {
-        memset(tray[r], 0, TRAY);
-        memcpy(tray[r], rows[r] + at, some * size);
-        row[r] = tray[r];
-      }
-      turn_tray(count, type, row, 0, some, s);
-      advance(count, s, some);
-      at += some * size;
-      n -= some;
-    }
-    for (; n >= each; n -= each, at += TRAY, advance(count, s, each)) {
-      ask(later, TILE_COLUMNS, at, TRAY);
-      turn_tray(count, type, rows, at, each, s);
-    }
+  size_t first = numbers_before_line(type, rows, at, n);
+  if (first > 0) turn_few(count, type, rows, at, first, s);
+  at += first * size;
+  for (n -= first; n >= each; n -= each, at += TRAY, advance(count, s, each)) {
+    ask(later, TILE_COLUMNS, at, TRAY);
+    turn_tray(count, type, rows, at, s);
   }
+  if (n > 0) turn_few(count, type, rows, at, n, s);
 }
 
 /* ---- blocks of 32 ---- */
