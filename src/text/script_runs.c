@@ -7,6 +7,7 @@
 
 #include "text/regex.h"
 #include "text/text_buffer.h"
+#include "text/unicode_since.h"
 
 static const char *const names[] = {"Han",
                                     "Hiragana",
@@ -230,9 +231,11 @@ static status script_of(script_walk *walk, uint32_t c, size_t length, size_t *sc
   size_t start, end, slot = c % SCRIPT_CACHE;
   if (c == ' ') return *script = SCRIPT_NONE, ALIBI_OK;
   if (c == 0x30fc) return *script = SCRIPT_HAN, ALIBI_OK;
+  if (unicode_since(c) > 9) return *script = SCRIPT_NONE, ALIBI_OK; /* the library's table is that old */
   if (walk->cache[slot].character == c && c != 0) return *script = walk->cache[slot].script, ALIBI_OK;
-  status result = regex_find(walk->scripts->pattern, walk->match, walk->text + walk->at, length, 0, &found, &start,
-                             &end, error);
+  const unsigned char *text = walk->text + walk->at;
+  if (c == 0x953 || c == 0x954) text = (const unsigned char *)"\u0904"; /* inherited since */
+  status result = regex_find(walk->scripts->pattern, walk->match, text, length, 0, &found, &start, &end, error);
   if (result != ALIBI_OK) return result;
   *script = found ? regex_last_group(walk->match) : SCRIPT_NONE;
   if (*script > SCRIPT_HAN && *script <= SCRIPT_KATAKANA) *script = SCRIPT_HAN;

@@ -6,8 +6,8 @@
 
 typedef enum unicode_answer { UNICODE_OLD, UNICODE_YES, UNICODE_NO } unicode_answer;
 
-/* Of a mark, a punctuation or format character, or one with a decomposition: 8 (or before), 9, or 10 (and after).
- */
+/* 10: the character came after Unicode 9; 9: it is a mark, punctuation or format character that came with 9; 8:
+ * any other. */
 int unicode_since(uint32_t c);
 
 /* UNICODE_OLD: as Unicode 12 has it. */

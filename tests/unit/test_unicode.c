@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "text/script_runs.h"
 #include "text/text_buffer.h"
 #include "text/unicode.h"
 
@@ -136,13 +137,40 @@ static void check_later_characters(void **state)
   }
 }
 
+/* Characters that are cut off from Latin letters before them. */
+static void check_scripts(void **state)
+{
+  size_t count = 0, start, end;
+  uint64_t hash = FIRST_HASH;
+  script_runs *scripts;
+  static script_walk walk;
+  unsigned char text[5] = "a";
+  alibi_error error;
+  (void)state;
+  assert_int_equal(script_runs_new(&scripts, &error), ALIBI_OK);
+  assert_int_equal(script_walk_begin(&walk, scripts, text, 0, &error), ALIBI_OK);
+  for (uint32_t c = 0; c < 0x110000; c++) {
+    if (!is_character(c)) continue;
+    walk.text = text;
+    walk.size = 1 + utf8_spell(c, text + 1);
+    walk.at = 0;
+    assert_int_equal(script_walk_next(&walk, &start, &end, &error), ALIBI_OK);
+    if (end == walk.size) continue;
+    count++;
+    hash = mix(hash, c);
+  }
+  script_walk_end(&walk);
+  script_runs_free(scripts);
+  assert_int_equal(count, 126886);
+  assert_true(hash == 0x85359ebaa0ba0f06u);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(check_kinds),
-      cmocka_unit_test(check_lower),
-      cmocka_unit_test(check_forms),
-      cmocka_unit_test(check_later_characters),
+      cmocka_unit_test(check_kinds),   cmocka_unit_test(check_lower),
+      cmocka_unit_test(check_forms),   cmocka_unit_test(check_later_characters),
+      cmocka_unit_test(check_scripts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
