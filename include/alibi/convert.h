@@ -13,7 +13,8 @@ extern "C" {
 
 typedef enum alibi_format {
   ALIBI_FORMAT_ALIBI = 0,   /* a directory of alibi_model_save, fp32: it can be trained on */
-  ALIBI_FORMAT_SAFETENSORS, /* the public model's own directory: same names, same configuration */
+  ALIBI_FORMAT_SAFETENSORS, /* a directory for transformers: of one the same names and configuration, else in the
+                               words of the model's family */
   ALIBI_FORMAT_GGUF         /* one file with its configuration and tokenizer */
 } alibi_format;
 
@@ -34,7 +35,8 @@ typedef struct alibi_convert_options {
 
 ALIBI_API void alibi_convert_options_init(alibi_convert_options *options);
 
-/* path: whatever alibi_model_open takes.  out: a directory, or for GGUF a file; neither may exist.  ALIBI_INVALID
+/* path: whatever alibi_model_open takes.  A model of our own format becomes one of the first public family that says
+ * all of it.  out: a directory, or for GGUF a file; neither may exist.  ALIBI_INVALID
  * where a format has no words for this model, or a type no place for one of its numbers; ALIBI_BAD_INPUT where a
  * number that is to change its type is NaN or infinite.  Those that keep it are copied, and the context's log warns
  * of them.  Nothing is held but a row: a model may be larger than memory.  Whatever fails, a cancel of the context

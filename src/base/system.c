@@ -249,7 +249,8 @@ status replace_commit(replace_file *r, alibi_error *error)
   status result = ALIBI_OK;
   bool failed_before = ferror(r->stream) != 0;
   errno = 0;
-  bool written = fflush(r->stream) == 0 && (!r->temporary || fsync(fileno(r->stream)) == 0);
+  bool lasts = r->temporary && !r->passing;
+  bool written = fflush(r->stream) == 0 && (!lasts || fsync(fileno(r->stream)) == 0);
   /* The reason of the write that failed is gone; one byte more meets it again. */
   if (failed_before && written && write(fileno(r->stream), "", 1) < 0) written = false;
   int number = errno;
@@ -265,7 +266,7 @@ status replace_commit(replace_file *r, alibi_error *error)
     result = fail(error, ALIBI_FAILED, "%s: cannot write: an earlier write failed", r->path);
   } else if (r->temporary && rename(r->temporary, r->path) != 0) {
     result = fail_errno(error, ALIBI_FAILED, "%s: cannot replace", r->path);
-  } else if (r->temporary) {
+  } else if (lasts) {
     path_sync_name(r->path); /* the content is on disk; a name that is not may be the old one's still */
   }
   if (result != ALIBI_OK && r->temporary) unlink(r->temporary);

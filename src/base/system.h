@@ -45,6 +45,7 @@ void mapped_file_close(mapped_file *file);
 typedef struct replace_file {
   FILE *stream;
   char *path, *temporary;
+  bool passing; /* set between begin and commit: read once and removed, so it need not reach the disk */
 } replace_file;
 
 status replace_begin(const char *path, replace_file *r, alibi_error *error);

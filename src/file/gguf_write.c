@@ -328,6 +328,7 @@ status gguf_write(const char *path, const gguf_keys *keys, const file_tensor *te
     RAISE(error, ALIBI_INVALID, "%s: its keys and tensor descriptions are more than %d MiB", path,
           GGUF_METADATA_MOST >> 20);
   TRY(replace_begin(path, &r, error));
+  r.passing = source && source->passing;
   TRY(write_all(r.stream, path, keys, &list, tensors, count, source, error));
   TRY(replace_commit(&r, error));
 done:

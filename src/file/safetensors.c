@@ -326,6 +326,7 @@ status safetensors_write_from(const char *path, const file_tensor *tensors, size
     RAISE(error, ALIBI_INVALID, "%s: expected a header of at most %d bytes, found %zu", path, HEADER_MOST,
           strlen(text));
   TRY(replace_begin(path, &r, error));
+  r.passing = source && source->passing;
   write_header(r.stream, text);
   for (size_t i = 0; i < count; i++) TRY(tensor_give(r.stream, path, tensors, order[i], source, error));
   TRY(replace_commit(&r, error));

@@ -100,7 +100,7 @@ status safetensors_write_shards(const char *directory, const file_tensor *tensor
     part_source part = {source, from};
     shard_name(name, shard, shards);
     TRY(write_inside(directory, name, tensors + from, end - from, metadata,
-                     source ? &(tensor_source){give_part, &part} : NULL, error));
+                     source ? &(tensor_source){.give = give_part, .state = &part} : NULL, error));
     for (size_t i = from; i < end; i++) {
       if (node_get(map, tensors[i].name))
         RAISE(error, ALIBI_INVALID, "%s: tensor '%s': expected a name of its own", directory, tensors[i].name);

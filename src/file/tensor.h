@@ -3,6 +3,7 @@
 #ifndef FILE_TENSOR_H
 #define FILE_TENSOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -39,6 +40,7 @@ status tensor_sink_write(tensor_sink *sink, const void *data, size_t bytes, alib
 typedef struct tensor_source {
   status (*give)(void *state, size_t index, tensor_sink *sink, alibi_error *error);
   void *state;
+  bool passing; /* the file is read once and removed (base/system.h) */
 } tensor_source;
 
 /* For writers of formats: all of tensors[index] to the stream, from the source, or from its data where source is

@@ -1,5 +1,5 @@
-/* Converting: to our own format through a model in memory, to GGUF by a family's rules, or tensor by tensor where
- * names and configuration stay what they are. */
+/* Converting: to our own format through a model in memory, to GGUF or a directory for transformers by a family's
+ * rules, or tensor by tensor where names and configuration stay what they are. */
 #include "alibi/convert.h"
 
 #include <stdio.h>
@@ -14,7 +14,11 @@
 #include "file/safetensors.h"
 #include "file/tensor_file.h"
 #include "kernel/weight_plain.h"
+#include "model/families/family_choice.h"
+#include "model/families/family_publish.h"
 #include "model/families/family_write.h"
+#include "model/families/written_tensors.h"
+#include "model/published_tokenizer.h"
 #include "model/tensor_writing.h"
 #include "text/gguf_vocabulary.h"
 
@@ -66,7 +70,7 @@ static bool changes(const conversion *c, const file_tensor *t, weight_type *from
 {
   if (c->type != WEIGHT_TYPES && weight_block_elements(c->type) > 1 && is_added(t)) return false;
   return c->type != WEIGHT_TYPES && t->dimensions == 2 && t->bytes > 0 && tensor_type_weight(t->type, from) &&
-         family_type_for(c->type, *from, t->shape[1]) != *from;
+         written_type_for(c->type, *from, t->shape[1]) != *from;
 }
 
 static status give(void *state, size_t index, tensor_sink *sink, alibi_error *error)
@@ -107,7 +111,7 @@ static status list_tensors(conversion *c, alibi_error *error)
     weight_type from;
     c->tensors[i] = *t;
     if (!changes(c, t, &from)) continue;
-    weight_type to = family_type_for(c->type, from, t->shape[1]);
+    weight_type to = written_type_for(c->type, from, t->shape[1]);
     c->tensors[i].type = tensor_type_of_weight(to);
     c->tensors[i].bytes = t->bytes / weight_block_bytes(from) * weight_block_elements(from) /
                           weight_block_elements(to) * weight_block_bytes(to);
@@ -166,26 +170,29 @@ done:
   return result;
 }
 
-/* The configuration of a published model beside its weights. */
+/* The configuration of a public model's directory; *root NULL of a GGUF file, and where it is one of ours. */
 static status read_configuration(const conversion *c, json_node **root, alibi_error *error)
 {
   char *from = NULL;
-  status result;
-  if (tensor_file_gguf(c->file) || !path_is_directory(c->path))
+  status result = ALIBI_OK;
+  *root = NULL;
+  if (tensor_file_gguf(c->file)) return ALIBI_OK;
+  if (!path_is_directory(c->path))
     RAISE(error, ALIBI_INVALID,
-          "%s: expected a directory with a config.json, to be written as safetensors, found %s", c->path,
-          tensor_file_gguf(c->file) ? "a GGUF file" : "a file");
+          "%s: expected a directory with a config.json, to be written as safetensors, found a file", c->path);
   TRY(path_of(c->path, MODEL_CONFIG_FILE, &from, error));
   TRY(node_read_file(from, root, error));
-  if (node_get(*root, "format") || !node_get(*root, "model_type"))
-    RAISE(error, ALIBI_INVALID,
-          "%s: expected a public model, to be written as safetensors, found one of our own format", c->path);
+  if (node_get(*root, "format") || !node_get(*root, "model_type")) {
+    node_free(*root);
+    *root = NULL;
+  }
 done:
   free(from);
   return result;
 }
 
-static status to_safetensors(conversion *c, alibi_error *error)
+/* Of a public model's directory: same names, same configuration. */
+static status copy_directory(conversion *c, json_node *root, alibi_error *error)
 {
   static const char *const companions[] = {"generation_config.json",
                                            "tokenizer.json",
@@ -198,10 +205,8 @@ static status to_safetensors(conversion *c, alibi_error *error)
                                            "vocab.txt",
                                            "chat_template.jinja"};
   const char *metadata[] = {"format", "pt", NULL};
-  const tensor_source source = {give, c};
-  json_node *root = NULL;
+  const tensor_source source = {.give = give, .state = c};
   status result;
-  TRY(read_configuration(c, &root, error));
   TRY(list_tensors(c, error));
   TRY(make_directory(c, error));
   TRY(safetensors_write_shards(c->out, c->tensors, tensor_file_count(c->file), metadata, &source,
@@ -209,7 +214,6 @@ static status to_safetensors(conversion *c, alibi_error *error)
   for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) TRY(copy_file(c, companions[i], error));
   TRY(write_configuration(c, root, error)); /* last: with it the directory is a model */
 done:
-  node_free(root);
   return result;
 }
 
@@ -227,7 +231,8 @@ static status gguf_to_gguf(conversion *c, alibi_error *error)
   }
   if (c->type != WEIGHT_TYPES) family_put_type(keys, c->type);
   TRY(list_tensors(c, error));
-  TRY(gguf_write(c->out, keys, c->tensors, tensor_file_count(c->file), &(tensor_source){give, c}, error));
+  const tensor_source source = {.give = give, .state = c};
+  TRY(gguf_write(c->out, keys, c->tensors, tensor_file_count(c->file), &source, error));
 done:
   gguf_keys_free(keys);
   return result;
@@ -281,30 +286,54 @@ static status open_model(const conversion *c, alibi_model **model, alibi_error *
   return alibi_model_open_with(c->context, c->path, &open, model, error);
 }
 
-static const model_family *family_named(const char *name)
-{
-  size_t i = 0;
-  while (strcmp(model_family_at(i)->name, name) != 0) i++; /* a public model's is one of them */
-  return model_family_at(i);
-}
-
 static status to_gguf(conversion *c, alibi_error *error)
 {
+  const model_family *family;
   alibi_model *model = NULL;
   alibi_tokenizer *tokenizer = NULL;
   status result;
   TRY(open_model(c, &model, error));
-  if (!model_is_placed(model))
-    RAISE(error, ALIBI_INVALID, "%s: expected a public model, to be written as GGUF, found one of our own format",
-          c->path);
   TRY(open_tokenizer(c, model, &tokenizer, error));
   TRY(prefer_pieces(c, &tokenizer, error));
   c->writing = tensor_writing_of(c->context, c->path, &c->options, NULL, 0);
-  TRY(family_write_gguf(model, family_named(alibi_model_family(model)), tokenizer, c->type, c->out, &c->writing,
-                        error));
+  TRY(family_choose(model, true, c->out, &c->writing, &family, error));
+  TRY(family_write_gguf(model, family, tokenizer, c->type, c->out, &c->writing, error));
 done:
   alibi_tokenizer_free(tokenizer);
   alibi_model_free(model);
+  return result;
+}
+
+/* Of a GGUF file, or a model of our own: a directory in the words of its family. */
+static status publish(conversion *c, alibi_error *error)
+{
+  const model_family *family;
+  alibi_model *model = NULL;
+  alibi_tokenizer *tokenizer = NULL;
+  status result;
+  TRY(open_model(c, &model, error));
+  TRY(open_tokenizer(c, model, &tokenizer, error));
+  c->writing = tensor_writing_of(c->context, c->path, &c->options, NULL, 0);
+  TRY(make_directory(c, error));
+  TRY(family_choose(model, false, c->out, &c->writing, &family, error));
+  if (tokenizer)
+    TRY(published_tokenizer_write(tokenizer, c->out, alibi_model_get_config(model)->train_length, error));
+  TRY(family_publish(model, family, tokenizer, c->type, (size_t)c->options.shard_bytes, c->out, &c->writing,
+                     error));
+done:
+  alibi_tokenizer_free(tokenizer);
+  alibi_model_free(model);
+  return result;
+}
+
+static status to_safetensors(conversion *c, alibi_error *error)
+{
+  json_node *root = NULL;
+  status result;
+  TRY(read_configuration(c, &root, error));
+  TRY(root ? copy_directory(c, root, error) : publish(c, error));
+done:
+  node_free(root);
   return result;
 }
 

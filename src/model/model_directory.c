@@ -83,7 +83,7 @@ status model_save_by(const alibi_model *model, const char *directory, tensor_wri
   if (!config_text) RAISE(error, ALIBI_FAILED, "not enough memory for the text of %s", MODEL_CONFIG_FILE);
   const char *metadata[] = {"format", "alibi-decoder", CONFIG_KEY, config_text, NULL};
   for (size_t i = 0; writing && i < model->list.count; i++) writing->total += (int64_t)tensors[i].bytes;
-  const tensor_source source = {give_parameter, &(saving){model, writing}};
+  const tensor_source source = {.give = give_parameter, .state = &(saving){model, writing}};
   TRY(safetensors_write_from(weights_path, tensors, model->list.count, metadata, &source, error));
   TRY(node_write_file(node, config_path, error));
 done:

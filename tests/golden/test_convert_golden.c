@@ -14,6 +14,7 @@
 #include "alibi/convert.h"
 #include "base/system.h"
 #include "file/safetensors.h"
+#include "file/tensor_file.h"
 #include "model/model.h"
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
@@ -30,15 +31,17 @@ enum { CASES_MAX = 256, PATH_SIZE = 1024, MOST_TOKENS = 300 };
 static const struct {
   const char *name, *says;
 } unwritten[] = {
+    {"baichuan2-7b", "rows of the output weight are divided by their length"},
     {"baichuan2-13b", "rows of the output weight are divided by their length"},
     {"btlm-heads-6", "found 'btlm'"},
     {"btlm-slopes", "found 'btlm'"},
-    {"falcon-rw-head-96-f16", "the position method 'alibi'"},
-    {"falcon-rw-heads-12", "the position method 'alibi'"},
+    {"falcon-rw-head-96-f16", "RoPE and parallel parts"},
+    {"falcon-rw-heads-12", "RoPE and parallel parts"},
     {"gpt2-torch", "'activation' is \"gelu\""},
     {"jais-dynamic", "found 'jais'"},
     {"jais-heads-12", "found 'jais'"},
     {"jais-linear", "found 'jais'"},
+    {"jais-unscaled", "found 'jais'"},
     {"jina-heads-12-reglu", "found 'jina-bert-v2'"},
     {"jina-heads-6", "found 'jina-bert-v2'"},
     {"jina-qk-norm", "found 'jina-bert-v2'"},
@@ -53,6 +56,19 @@ static const struct {
     {"mpt-storywriter", "'logit_scale' is 0.14"},
     {"neox-sequential", "'activation' is \"gelu-tanh\""},
 };
+
+/* GGUF files that are not written as directories, and what is said of them. */
+static const struct {
+  const char *name, *says;
+} unpublished[] = {
+    {"gguf-jais", "found 'jais'"},
+    {"gguf-jina", "found 'jina-bert-v2'"},
+    {"gguf-jina-fused", "found 'jina-bert-v2'"},
+    {"gguf-mpt", "as many key-value heads as heads"}, /* which transformers' MPT has, llm-foundry's need not */
+    {"gguf-mpt-qk-norm", "no norm of queries and keys"},
+};
+
+static size_t own_published, own_written; /* models of our own format that became public ones */
 
 static alibi_context *context;
 static alibi_error error;
@@ -186,11 +202,65 @@ static void expect_same_file(const char *first, const char *second, const char *
   mapped_file_close(&b);
 }
 
+static const char *why_unpublished(const char *name)
+{
+  for (size_t i = 0; i < sizeof unpublished / sizeof unpublished[0]; i++)
+    if (strcmp(unpublished[i].name, name) == 0) return unpublished[i].says;
+  return NULL;
+}
+
 static const char *why_unwritten(const char *name)
 {
   for (size_t i = 0; i < sizeof unwritten / sizeof unwritten[0]; i++)
     if (strcmp(unwritten[i].name, name) == 0) return unwritten[i].says;
   return NULL;
+}
+
+/* Some files have names without a prefix, and old ones another for the output weight. */
+static const file_tensor *find_named(const tensor_file *file, const char *name)
+{
+  const file_tensor *t = tensor_file_find(file, name);
+  const char *dot = strchr(name, '.');
+  if (!t && strcmp(name, "embed_out.weight") == 0) return tensor_file_find(file, "lm_head.weight");
+  return t || !dot ? t : tensor_file_find(file, dot + 1);
+}
+
+/* Every tensor of the copy is one of the first's, to the bit. */
+static void expect_same_tensors(const char *first, const char *copy, const char *way)
+{
+  tensor_file *a = NULL, *b = NULL;
+  expect_ok(tensor_file_open(first, &a, &error));
+  expect_ok(tensor_file_open(copy, &b, &error));
+  for (size_t i = 0; i < tensor_file_count(b); i++) {
+    const file_tensor *t = tensor_file_at(b, i), *of = find_named(a, t->name);
+    if (of && of->type == t->type && of->bytes == t->bytes && memcmp(of->data, t->data, t->bytes) == 0) continue;
+    print_error("%s: %s: tensor '%s': expected it as it was, found %s\n", running, way, t->name,
+                !of ? "no such tensor before" : of->type != t->type ? "another type" : "other numbers");
+    failed = true;
+  }
+  tensor_file_close(b);
+  tensor_file_close(a);
+}
+
+/* In the words of its family again; quantised weights by a type that safetensors has. */
+static void check_published(const char *gguf, const char *type, const logits *truth, double allowed,
+                            const char *first)
+{
+  const char *published = place("published"), *says = why_unpublished(running);
+  status result = convert(gguf, published, ALIBI_FORMAT_SAFETENSORS, type, 0);
+  if (says && result == ALIBI_INVALID && strstr(error.message, says)) return;
+  if (says) {
+    print_error("%s: expected to be refused as a directory: %s\n", running, says);
+    failed = true;
+  }
+  if (result != ALIBI_OK) {
+    print_error("%s: expected it as a directory, found: %s\n", running, error.message);
+    failed = true;
+    return;
+  }
+  expect_same(published, truth, allowed, "GGUF to safetensors");
+  if (first) expect_same_tensors(first, published, "GGUF to safetensors");
+  scratch_remove_tree(published);
 }
 
 static void check_from_gguf(const char *source, const logits *truth)
@@ -241,8 +311,33 @@ static void check_to_gguf(const char *source, const logits *truth)
   expect_ok(convert(gguf, alibi, ALIBI_FORMAT_ALIBI, NULL, 0));
   expect_same(alibi, &written, 0, "GGUF to alibi");
   free(written.values);
+  bool divides = strstr(running, "llama-3.") || strcmp(running, "llama-new-keys") == 0; /* rope_freqs are fp32 */
+  check_published(gguf, NULL, truth, divides ? 1e-5 : 0, source);
   unlink(gguf);
   scratch_remove_tree(alibi);
+}
+
+/* Of our own format the first family with all its words is taken, else it is said that there is none. */
+static void check_from_alibi(const char *alibi, const logits *truth)
+{
+  const char *published = place("published"), *gguf = place("own.gguf");
+  status result = convert(alibi, published, ALIBI_FORMAT_SAFETENSORS, NULL, 0);
+  if (result == ALIBI_OK) {
+    expect_same(published, truth, 0, "alibi to safetensors");
+    own_published++;
+  } else if (!strstr(error.message, "a public family has words for")) {
+    print_error("%s: expected a directory, or that no family has words, found: %s\n", running, error.message);
+    failed = true;
+  }
+  if (convert(alibi, gguf, ALIBI_FORMAT_GGUF, NULL, 0) == ALIBI_OK) {
+    expect_same(gguf, truth, 1e-5, "alibi to GGUF");
+    own_written++;
+  } else if (!strstr(error.message, "a public family has words for")) {
+    print_error("%s: expected a GGUF file, or that no family has words, found: %s\n", running, error.message);
+    failed = true;
+  }
+  scratch_remove_tree(published);
+  unlink(gguf);
 }
 
 static void check_from_directory(const char *source, const logits *truth)
@@ -251,6 +346,7 @@ static void check_from_directory(const char *source, const logits *truth)
   const char *joined = place("joined"), *half = place("half"), *again = place("again");
   expect_ok(convert(source, alibi, ALIBI_FORMAT_ALIBI, NULL, 0));
   expect_same(alibi, truth, 0, "to alibi");
+  check_from_alibi(alibi, truth);
   scratch_remove_tree(alibi);
   expect_ok(convert(source, one, ALIBI_FORMAT_SAFETENSORS, NULL, 0));
   expect_same(one, truth, 0, "to safetensors");
@@ -290,7 +386,11 @@ static void check_case(const char *name)
     alibi_model_free(model);
     logits truth = run(path);
     if (path_is_directory(path)) check_from_directory(path, &truth);
-    else check_from_gguf(path, &truth);
+    else {
+      bool llama = strstr(name, "llama") || strstr(name, "baichuan"), quantised = strstr(name, "-q") != NULL;
+      check_from_gguf(path, &truth);
+      check_published(path, quantised ? "F32" : NULL, &truth, llama ? 1e-5 : 0, NULL);
+    }
     free(truth.values);
   } else if (convert(path, place("none"), ALIBI_FORMAT_ALIBI, NULL, 0) == ALIBI_OK) {
     print_error("%s: expected that what is not opened is not converted\n", name);
@@ -308,6 +408,9 @@ static void models_stay_the_same(void **unused)
   for (size_t i = 0; i < name_count; i++)
     if (!only || strcmp(only, names[i]) == 0) check_case(names[i]);
   assert_false(failed);
+  if (only) return;
+  assert_int_equal(own_published, 34); /* of those that have no words the golden cases have many */
+  assert_int_equal(own_written, 26);
 }
 
 /* ---- the folder ---- */

@@ -16,6 +16,7 @@
 #include "base/directory.h"
 #include "base/system.h"
 #include "file/tensor_file.h"
+#include "file/tensor_file.h"
 #include "kernel/weight_plain.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
@@ -199,19 +200,125 @@ static void what_is_no_model_is_refused(void **unused)
   leaves_nothing(scratch_folder, ALIBI_FORMAT_ALIBI, ALIBI_BAD_INPUT, "expected model.safetensors");
   leaves_nothing(place("model/config.json"), ALIBI_FORMAT_GGUF, ALIBI_BAD_INPUT, "config.json");
   leaves_nothing(place("model/model.safetensors"), ALIBI_FORMAT_SAFETENSORS, ALIBI_INVALID, "found a file");
-  converted(folder(), place("ours"), ALIBI_FORMAT_ALIBI);
-  leaves_nothing(place("ours"), ALIBI_FORMAT_GGUF, ALIBI_INVALID, "one of our own format");
-  leaves_nothing(place("ours"), ALIBI_FORMAT_SAFETENSORS, ALIBI_INVALID, "one of our own format");
-  converted(folder(), place("b.gguf"), ALIBI_FORMAT_GGUF);
-  leaves_nothing(place("b.gguf"), ALIBI_FORMAT_SAFETENSORS, ALIBI_INVALID, "found a GGUF file");
   leaves_nothing(folder(), 7, ALIBI_INVALID, "format: expected");
   options.shard_bytes = 0;
   leaves_nothing(folder(), ALIBI_FORMAT_SAFETENSORS, ALIBI_INVALID, "shard_bytes: expected at least 1");
   unlink(place("model/config.json"));
   alibi_convert_options_init(&options);
   leaves_nothing(folder(), ALIBI_FORMAT_SAFETENSORS, ALIBI_BAD_INPUT, "config.json");
-  scratch_remove_tree(place("ours"));
-  unlink(place("b.gguf"));
+}
+
+/* A model that was trained here, with these fields changed ("position", "rope"; ended by NULL). */
+static void make_trained(const char *const *fields, const char *to)
+{
+  alibi_model_config config;
+  alibi_model *model = NULL;
+  alibi_model_config_init(&config);
+  config.vocabulary = 260;
+  config.layers = 2;
+  config.width = 32;
+  config.heads = 4;
+  config.train_length = 16;
+  for (; *fields; fields += 2)
+    if (alibi_model_config_set(&config, fields[0], fields[1], &error) != ALIBI_OK) fail_msg("%s", error.message);
+  scratch_remove_tree(to);
+  if (alibi_model_new(context, &config, 7, &model, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  assert_int_equal(alibi_model_save(model, to, &error), ALIBI_OK);
+  alibi_model_free(model);
+}
+
+static const char *family_of(const char *path)
+{
+  alibi_model *model = NULL;
+  if (alibi_model_open(context, path, &model, &error) != ALIBI_OK) fail_msg("%s", error.message);
+  const char *family = alibi_model_family(model);
+  alibi_model_free(model);
+  return family;
+}
+
+static void expect_same_weights(const char *first, const char *second)
+{
+  tensor_file *one = NULL, *other = NULL;
+  assert_int_equal(tensor_file_open(first, &one, &error), ALIBI_OK);
+  assert_int_equal(tensor_file_open(second, &other, &error), ALIBI_OK);
+  assert_int_equal(tensor_file_count(one), tensor_file_count(other));
+  for (size_t i = 0; i < tensor_file_count(one); i++) {
+    const file_tensor *t = tensor_file_at(one, i), *u = tensor_file_find(other, t->name);
+    assert_non_null(u);
+    assert_int_equal(u->bytes, t->bytes);
+    assert_memory_equal(u->data, t->data, t->bytes);
+  }
+  tensor_file_close(other);
+  tensor_file_close(one);
+}
+
+/* What was trained here goes to the first family that has words for all of it, and back to the same numbers. */
+static void trained_models_become_public_ones(void **unused)
+{
+  (void)unused;
+  static const struct {
+    const char *fields[12], *family, *gguf; /* NULL: none has words for it */
+  } cases[] = {
+      {{NULL}, "mpt", "mpt"},
+      {{"alibi_max_bias", "16", "clip_qkv", "6", NULL}, "mpt", "mpt"},
+      {{"alibi_max_bias", "8.5", NULL}, NULL, "mpt"}, /* there a whole number */
+      {{"bias", "true", "norm_bias", "true", NULL}, NULL, "mpt"},
+      {{"position", "rope", "norm", "rmsnorm", "activation", "swiglu", NULL}, "llama", "llama"},
+      {{"position", "rope", "rope_layout", "adjacent", "norm", "rmsnorm", "activation", "swiglu", "kv_heads", "2",
+        NULL},
+       "llama",
+       "llama"},
+      {{"position", "rope", "norm", "rmsnorm", "activation", "swiglu", "qkv_bias", "yes", "tied", "false", NULL},
+       "qwen2", "llama"},
+      {{"position", "rope", "norm", "rmsnorm", "activation", "swiglu", "qk_norm", "true", NULL}, "qwen3", "qwen3"},
+      {{"position", "rope-window", "rope-window_window", "9", "norm", "rmsnorm", "activation", "swiglu", NULL},
+       "mistral", NULL},
+      {{"position", "learned", "bias", "true", "norm_bias", "true", "activation", "gelu-tanh", NULL},
+       "gpt2",
+       "gpt2"},
+      {{"position", "rope", "rope_layout", "adjacent", "rope_fraction", "0.5", "bias", "true", "norm_bias", "true",
+        NULL},
+       "gpt_neox", "gpt_neox"},
+      {{"position", "kerple-log", NULL}, NULL, NULL},
+      {{"position", "t5", NULL}, NULL, NULL},
+      {{"score_scaling", "log-n", NULL}, NULL, NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    static const int formats[] = {ALIBI_FORMAT_SAFETENSORS, ALIBI_FORMAT_GGUF};
+    const char *ours = place("ours"), *out = place("out"), *again = place("again");
+    begin_case("bloom");
+    make_trained(cases[i].fields, ours);
+    for (size_t f = 0; f < 2; f++) {
+      const char *family = f ? cases[i].gguf : cases[i].family;
+      if (!family) {
+        leaves_nothing(ours, formats[f], ALIBI_INVALID, "a public family has words for, one of");
+        continue;
+      }
+      converted(ours, out, formats[f]);
+      assert_string_equal(family_of(out), family);
+      converted(out, again, ALIBI_FORMAT_ALIBI);
+      if (!strstr(family, "llama") || !f) {
+        bool exchanged = cases[i].fields[2] && strcmp(cases[i].fields[2], "rope_layout") == 0;
+        if (!exchanged) expect_same_weights(ours, again);
+      }
+      scratch_remove_tree(again);
+      scratch_remove_tree(out);
+      unlink(out);
+    }
+    scratch_remove_tree(ours);
+  }
+}
+
+static void directories_of_quantised_models_have_a_type(void **unused)
+{
+  (void)unused;
+  const char *quantised = FAMILY_CASES "/gguf-llama-q4_0/model.gguf";
+  begin_case("llama");
+  options.without_tokenizer = 1;
+  leaves_nothing(quantised, ALIBI_FORMAT_SAFETENSORS, ALIBI_INVALID, "type: expected F32, F16 or BF16 for");
+  options.type = "BF16";
+  converted(quantised, place("out"), ALIBI_FORMAT_SAFETENSORS);
+  assert_string_equal(family_of(place("out")), "llama");
 }
 
 /* ---- numbers without a place ---- */
@@ -582,6 +689,8 @@ int main(void)
       cmocka_unit_test(a_disk_that_is_full_is_one_sentence),
       cmocka_unit_test(what_is_there_is_not_touched),
       cmocka_unit_test(what_is_no_model_is_refused),
+      cmocka_unit_test(trained_models_become_public_ones),
+      cmocka_unit_test(directories_of_quantised_models_have_a_type),
       cmocka_unit_test(numbers_beyond_a_type_are_refused),
       cmocka_unit_test(numbers_that_are_none_are_told_of),
       cmocka_unit_test(scales_that_are_none_are_told_of),

@@ -305,8 +305,8 @@ static void data_comes_by_parts(void **unused)
     without[i] = tensors[i];
     without[i].data = NULL;
   }
-  const tensor_source halves = {give_halves, (void *)(uintptr_t)tensors},
-                      less = {give_less, (void *)(uintptr_t)matrix};
+  const tensor_source halves = {.give = give_halves, .state = (void *)(uintptr_t)tensors},
+                      less = {.give = give_less, .state = (void *)(uintptr_t)matrix};
   gguf_keys *keys = gguf_keys_new();
   assert_int_equal(gguf_write(scratch_path("a.gguf"), keys, without, 4, &halves, &error), ALIBI_OK);
   gguf_file *file;

@@ -357,7 +357,7 @@ static void parts_are_written_in_the_order_of_the_file(void **unused)
 {
   (void)unused;
   static const size_t order[] = {3, 4, 5, 2, 0, 6, 1};
-  tensor_source source = {give, (void *)(uintptr_t)mixed};
+  tensor_source source = {.give = give, .state = (void *)(uintptr_t)mixed};
   const char *path = scratch_path("mixed.safetensors");
   calls = 0;
   assert_int_equal(safetensors_write_from(path, mixed, MIXED, NULL, &source, &error), ALIBI_OK);
@@ -369,7 +369,7 @@ static void parts_are_written_in_the_order_of_the_file(void **unused)
 static void a_promised_size_is_kept(void **unused)
 {
   (void)unused;
-  tensor_source source = {give, (void *)(uintptr_t)(mixed + 2)};
+  tensor_source source = {.give = give, .state = (void *)(uintptr_t)(mixed + 2)};
   const char *path = scratch_path("mixed.safetensors");
   calls = 0;
   short_by_one = true;
@@ -387,7 +387,7 @@ static void a_model_is_cut_into_shards(void **unused)
 {
   (void)unused;
   static const size_t mosts[] = {1, 10, 16, 26, 42, 43, SIZE_MAX}, entries[] = {8, 6, 4, 4, 3, 1, 1};
-  tensor_source source = {give, (void *)(uintptr_t)mixed};
+  tensor_source source = {.give = give, .state = (void *)(uintptr_t)mixed};
   for (size_t i = 0; i < sizeof mosts / sizeof mosts[0]; i++) {
     scratch_remove();
     calls = 0;

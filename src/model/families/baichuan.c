@@ -75,6 +75,18 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   }
 }
 
+/* The class of 7B's first version has a spelling of its own. */
+static void put(json_node *object, const alibi_model_config *config)
+{
+  llama_keys_put(object, config);
+  if (strcmp(config->position, "rope") == 0) {
+    json_node *classes = node_new_array();
+    node_append_text(classes, "BaiChuanForCausalLM");
+    node_set(object, "architectures", classes);
+  }
+  node_set_integer(object, "model_max_length", config->train_length);
+}
+
 static const tensor_rule rules[] = {
     {"embedding", {"embed_tokens"}, LAYOUT_ROWS},
     {"blocks.*.attention_norm", {"layers.*.input_layernorm"}, LAYOUT_ROWS},
@@ -101,4 +113,5 @@ const model_family model_family_baichuan = {
     .rules = rules,
     .ignored = llama_ignored,
     .written = {.architecture = "baichuan", .split = true, .rotary = true, .neighbours = true},
+    .published = {.architecture = "BaichuanForCausalLM", .put = put},
 };

@@ -3,7 +3,7 @@
  * numerics repeat; transformers rounds it in half precision only. */
 #include <math.h>
 
-#include "model/families/family.h"
+#include "model/families/family_write.h"
 
 /* The slopes that rounding begins with are powers of a base in fp32, as transformers has them: 0.5 comes out as
  * the float below, and then every odd key's product rounds down where one of 0.5 would be a tie. */
@@ -59,6 +59,15 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   set_alibi(o, config);
 }
 
+static void put(json_node *object, const alibi_model_config *config)
+{
+  node_set_integer(object, "hidden_size", config->width);
+  node_set_integer(object, "n_layer", config->layers);
+  node_set_integer(object, "n_head", config->heads);
+  node_set_number(object, "layer_norm_epsilon", config->norm_epsilon);
+  node_set_integer(object, "seq_length", config->train_length);
+}
+
 static const tensor_rule rules[] = {
     {"embedding", {"word_embeddings"}, LAYOUT_ROWS},
     {"embedding_norm", {"word_embeddings_layernorm"}, LAYOUT_ROWS},
@@ -85,5 +94,8 @@ const model_family model_family_bloom = {
     .configure = configure,
     .configure_gguf = configure_gguf,
     .rules = rules,
-    .written = {.architecture = "bloom"},
+    .written = {.architecture = "bloom", .lacks = family_lacks_biases},
+    .published = {.architecture = "BloomForCausalLM",
+                  .trained = "alibi, embedding-norm, norm-bias, bias, gelu-tanh",
+                  .put = put},
 };

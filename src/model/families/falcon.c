@@ -3,8 +3,9 @@
  * one head each in RW, of all heads in 7B.  With ALiBi the bias is added before scores are scaled: the slope is m
  * / sqrt(D). */
 #include <math.h>
+#include <string.h>
 
-#include "model/families/family.h"
+#include "model/families/family_publish.h"
 #include "model/families/rope_keys.h"
 
 /* transformers rounds slopes and products to bfloat16, in every run; `reference` does. */
@@ -92,9 +93,39 @@ static const char *const prefixes[] = {"transformer.", "", NULL};
 static const char *const ignored[] = {"h.*.self_attention.rotary_emb.inv_freq",
                                       "h.*.self_attention.maybe_rotary.inv_freq", NULL};
 
+static void put(json_node *object, const alibi_model_config *config)
+{
+  bool two = config->parallel == ALIBI_PARALLEL_TWO_NORMS;
+  bool grouped = two || (config->kv_heads != 1 && config->kv_heads != config->heads);
+  node_set_integer(object, "hidden_size", config->width);
+  node_set_integer(object, "num_hidden_layers", config->layers);
+  node_set_integer(object, "num_attention_heads", config->heads);
+  node_set_integer(object, "num_kv_heads", config->kv_heads);
+  node_set_integer(object, "ffn_hidden_size", config->feed_forward);
+  node_set_text(object, "activation", family_activation_name(config));
+  node_set_number(object, "layer_norm_epsilon", config->norm_epsilon);
+  node_set_boolean(object, "bias", config->bias);
+  node_set_boolean(object, "parallel_attn", config->parallel != ALIBI_PARALLEL_NONE);
+  node_set_boolean(object, "new_decoder_architecture", grouped);
+  node_set_boolean(object, "multi_query", !grouped && config->kv_heads == 1);
+  if (grouped) node_set_integer(object, "num_ln_in_parallel_attn", two ? 2 : 1);
+  node_set_integer(object, "max_position_embeddings", config->train_length);
+  node_set_boolean(object, "alibi", strcmp(config->position, "alibi") == 0);
+  if (strcmp(config->position, "rope") == 0) rope_keys_put(object, config, "rope_theta");
+}
+
+/* Norms have other names where there are two for parallel parts. */
+static bool fits_published(const void *form, const tensor_rule *rule, const alibi_model_config *config)
+{
+  (void)form;
+  if (!strstr(rule->ours, "_norm") || strstr(rule->ours, "final")) return true;
+  return (strstr(rule->theirs[0], ".ln_") != NULL) == (config->parallel == ALIBI_PARALLEL_TWO_NORMS);
+}
+
 static const char *lacks_in_gguf(const alibi_model_config *config)
 {
-  return config->parallel == ALIBI_PARALLEL_NONE ? "a model with RoPE and parallel parts" : NULL;
+  if (config->parallel == ALIBI_PARALLEL_NONE) return "RoPE and parallel parts";
+  return config->norm_bias ? NULL : "a shift in every norm";
 }
 
 const model_family model_family_falcon = {
@@ -109,4 +140,8 @@ const model_family model_family_falcon = {
     .gguf_rules = gguf_rules,
     .ignored = ignored,
     .written = {.architecture = "falcon", .rotary = true, .lacks = lacks_in_gguf},
+    .published = {.architecture = "FalconForCausalLM",
+                  .trained = "rope, norm-bias, parallel, no bias",
+                  .put = put,
+                  .fits = fits_published},
 };

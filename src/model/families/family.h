@@ -46,8 +46,21 @@ typedef struct gguf_form {
   bool neighbours; /* which turn neighbouring channels, so that rows of queries and keys are exchanged */
   bool rms_key;    /* epsilon has the name of RMSNorm's, whatever the norm is */
   void (*put)(const struct gguf_key_writer *w, const alibi_model_config *config); /* keys of its own; NULL: none */
-  const char *(*lacks)(const alibi_model_config *config); /* what its files cannot say of this model, or NULL */
+  /* What other readers cannot do without, though ours can: "a model with ..."; NULL: nothing. */
+  const char *(*lacks)(const alibi_model_config *config);
 } gguf_form;
+
+/* How a family's directories for transformers are written (families/family_publish.h).  architecture NULL: they
+ * are not. */
+typedef struct published_form {
+  const char *architecture; /* the class that runs it: "MptForCausalLM" */
+  const char *trained;      /* what it is like, where that class is transformers' own and a model that was trained
+                               here may become one: "alibi, gelu"; NULL: it may not */
+  void (*put)(json_node *object, const alibi_model_config *config); /* its keys, but for those that all have */
+  /* Of which of two rules for a parameter its files are; NULL: the first. */
+  bool (*fits)(const void *form, const tensor_rule *rule, const alibi_model_config *config);
+  const char *(*lacks)(const alibi_model_config *config); /* as in gguf_form, of that class */
+} published_form;
 
 /* Lists end with NULL, rules with one whose ours is NULL.  What is not there may be NULL. */
 typedef struct model_family {
@@ -65,6 +78,7 @@ typedef struct model_family {
   const tensor_rule *gguf_rules;
   const char *const *ignored; /* tensors that change no number, with '*' for any text, and without a prefix */
   gguf_form written;
+  published_form published;
 } model_family;
 
 /* What a model is opened with, and what is known so far. */

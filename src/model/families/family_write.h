@@ -14,6 +14,10 @@
 status family_write_gguf(const alibi_model *model, const model_family *family, const alibi_tokenizer *tokenizer,
                          weight_type type, const char *path, tensor_writing *writing, alibi_error *error);
 
+/* Only whether it can: nothing stays at the path. */
+status family_write_gguf_check(const alibi_model *model, const model_family *family, const char *path,
+                               tensor_writing *writing, alibi_error *error);
+
 /* For the put of a gguf_form: keys under the name of the architecture. */
 typedef struct gguf_key_writer {
   gguf_keys *keys;
@@ -23,11 +27,10 @@ typedef struct gguf_key_writer {
 void family_put_integer(const gguf_key_writer *w, const char *key, int64_t value);
 void family_put_real(const gguf_key_writer *w, const char *key, double value);
 void family_put_boolean(const gguf_key_writer *w, const char *key, bool value);
+/* For the lacks of one, where other readers ask for all of them. */
+const char *family_lacks_biases(const alibi_model_config *config);
 /* A setting of the position method by its name; 0 where it has none. */
 double family_position_setting(const alibi_model_config *config, const char *name);
-
-/* The type that a matrix with so many columns gets. */
-weight_type family_type_for(weight_type wanted, weight_type stored, size_t columns);
 
 /* Of a file whose matrices have that type: general.file_type, and general.quantization_version where it is
  * quantised. */

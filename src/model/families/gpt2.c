@@ -1,7 +1,8 @@
 /* GPT-2: learned positions; matrices stored [in, out], as its Conv1D has them. */
 #include "model/families/gpt2_keys.h"
 
-#include <math.h>
+#include "model/families/family_publish.h"
+#include "model/families/family_write.h"
 
 const char *const gpt2_prefixes[] = {"transformer.", "", NULL};
 const char *const gpt2_ignored[] = {"h.*.attn.bias", "h.*.attn.masked_bias", "relative_pe.slopes", NULL};
@@ -45,6 +46,17 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   family_set(o, config, "position", "learned");
 }
 
+static void put(json_node *object, const alibi_model_config *config)
+{
+  node_set_integer(object, "n_embd", config->width);
+  node_set_integer(object, "n_layer", config->layers);
+  node_set_integer(object, "n_head", config->heads);
+  node_set_integer(object, "n_positions", config->train_length);
+  node_set_integer(object, "n_inner", config->feed_forward);
+  node_set_text(object, "activation_function", family_activation_name(config));
+  node_set_number(object, "layer_norm_epsilon", config->norm_epsilon);
+}
+
 static const tensor_rule rules[] = {
     {"embedding", {"wte"}, LAYOUT_ROWS},
     {"position.embedding", {"wpe.weight"}, LAYOUT_ROWS},
@@ -71,5 +83,6 @@ const model_family model_family_gpt2 = {
     .configure_gguf = configure_gguf,
     .rules = rules,
     .ignored = gpt2_ignored,
-    .written = {.architecture = "gpt2"},
+    .written = {.architecture = "gpt2", .lacks = family_lacks_biases},
+    .published = {.architecture = "GPT2LMHeadModel", .trained = "learned, norm-bias, bias", .put = put},
 };

@@ -1,8 +1,10 @@
 /* GPT-NeoX (Pythia): RoPE on a share of each head, both parts from the block's input with a norm each.  Queries,
  * keys and values lie head by head (GGUF: all of each together). */
-#include "model/families/family.h"
-#include "model/families/rope_keys.h"
+#include <string.h>
+
+#include "model/families/family_publish.h"
 #include "model/families/family_write.h"
+#include "model/families/rope_keys.h"
 
 static void configure(family_opening *o, alibi_model_config *config)
 {
@@ -28,6 +30,21 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   family_configure_gguf(o, config);
   if (keys_boolean(o->keys, "use_parallel_residual", true)) config->parallel = ALIBI_PARALLEL_TWO_NORMS;
   rope_keys_read_gguf(o, config, false);
+}
+
+static void put(json_node *object, const alibi_model_config *config)
+{
+  node_set_integer(object, "hidden_size", config->width);
+  node_set_integer(object, "num_hidden_layers", config->layers);
+  node_set_integer(object, "num_attention_heads", config->heads);
+  node_set_integer(object, "intermediate_size", config->feed_forward);
+  node_set_integer(object, "max_position_embeddings", config->train_length);
+  node_set_text(object, "hidden_act", family_activation_name(config));
+  node_set_number(object, "layer_norm_eps", config->norm_epsilon);
+  node_set_boolean(object, "attention_bias", model_config_bias(config, config->qkv_bias));
+  node_set_boolean(object, "use_parallel_residual", config->parallel != ALIBI_PARALLEL_NONE);
+  node_set_number(object, "rotary_pct", rope_keys_setting(config, "fraction"));
+  if (strcmp(config->position, "rope") == 0) rope_keys_put(object, config, "rotary_emb_base");
 }
 
 static const tensor_rule rules[] = {
@@ -64,5 +81,6 @@ const model_family model_family_gpt_neox = {
     .configure_gguf = configure_gguf,
     .rules = rules,
     .ignored = ignored,
-    .written = {.architecture = "gptneox", .rotary = true, .put = put_gguf},
+    .written = {.architecture = "gptneox", .rotary = true, .put = put_gguf, .lacks = family_lacks_biases},
+    .published = {.architecture = "GPTNeoXForCausalLM", .trained = "rope, norm-bias, bias", .put = put},
 };

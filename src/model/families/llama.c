@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "model/families/family_publish.h"
 #include "model/families/rope_keys.h"
 
 const char *const llama_prefixes[] = {"model.", "", NULL};
@@ -83,6 +84,20 @@ int64_t llama_keys_window(family_opening *o, const alibi_model_config *config)
   return window;
 }
 
+void llama_keys_put(json_node *object, const alibi_model_config *config)
+{
+  node_set_integer(object, "hidden_size", config->width);
+  node_set_integer(object, "num_hidden_layers", config->layers);
+  node_set_integer(object, "num_attention_heads", config->heads);
+  node_set_integer(object, "num_key_value_heads", config->kv_heads);
+  node_set_integer(object, "head_dim", config->head_size);
+  node_set_integer(object, "intermediate_size", config->feed_forward);
+  node_set_text(object, "hidden_act", family_activation_name(config));
+  node_set_number(object, "rms_norm_eps", config->norm_epsilon);
+  node_set_integer(object, "max_position_embeddings", config->train_length);
+  if (strncmp(config->position, "rope", 4) == 0) rope_keys_put(object, config, "rope_theta");
+}
+
 static void configure(family_opening *o, alibi_model_config *config)
 {
   static const char *const no_effect[] = {"max_sequence_length", "is_llama_config", NULL};
@@ -102,6 +117,13 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   llama_keys_read_gguf(o, config, true);
 }
 
+static void put(json_node *object, const alibi_model_config *config)
+{
+  llama_keys_put(object, config);
+  node_set_boolean(object, "attention_bias", model_config_bias(config, config->qkv_bias));
+  node_set_boolean(object, "mlp_bias", model_config_bias(config, config->input_bias));
+}
+
 static const char *const types[] = {"llama", NULL}, *const gguf[] = {"llama", NULL};
 
 const model_family model_family_llama = {
@@ -115,4 +137,5 @@ const model_family model_family_llama = {
     .rules = llama_rules,
     .ignored = llama_ignored,
     .written = {.architecture = "llama", .split = true, .rotary = true, .neighbours = true},
+    .published = {.architecture = "LlamaForCausalLM", .trained = "rope, rmsnorm, swiglu", .put = put},
 };

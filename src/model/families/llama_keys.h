@@ -17,4 +17,7 @@ void llama_keys_read_gguf(family_opening *o, alibi_model_config *config, bool ad
 /* Of qwen's kind: use_sliding_window, sliding_window, max_window_layers, layer_types.  0: all keys are seen. */
 int64_t llama_keys_window(family_opening *o, const alibi_model_config *config);
 
+/* The other way round: sizes, norm, activation, rotary positions; no biases. */
+void llama_keys_put(json_node *object, const alibi_model_config *config);
+
 #endif

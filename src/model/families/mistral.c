@@ -1,6 +1,9 @@
 /* Mistral: Llama with fewer key-value heads and, in its first version, a window of attention.  Its GGUF files call
  * themselves llama. */
+#include <string.h>
+
 #include "model/families/llama_keys.h"
+#include "model/families/rope_keys.h"
 
 static void configure(family_opening *o, alibi_model_config *config)
 {
@@ -11,6 +14,14 @@ static void configure(family_opening *o, alibi_model_config *config)
   bool none =
       keys_are_null(o->keys, "sliding_window"); /* absent is another thing: the window of the first version */
   llama_keys_read_rope(o, config, none ? 0 : keys_size(o->keys, "sliding_window", 4096));
+}
+
+static void put(json_node *object, const alibi_model_config *config)
+{
+  llama_keys_put(object, config);
+  double window = strcmp(config->position, "rope-window") == 0 ? rope_keys_setting(config, "window") : 0;
+  if (window > 0) node_set_integer(object, "sliding_window", (int64_t)window);
+  else node_set_null(object, "sliding_window");
 }
 
 static const char *const types[] = {"mistral", NULL};
@@ -24,4 +35,5 @@ const model_family model_family_mistral = {
     .rules = llama_rules,
     .ignored = llama_ignored,
     .written = {.architecture = "llama", .split = true, .rotary = true, .neighbours = true},
+    .published = {.architecture = "MistralForCausalLM", .trained = "rope-window, rmsnorm, swiglu", .put = put},
 };

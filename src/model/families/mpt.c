@@ -168,6 +168,39 @@ static void put_gguf(const gguf_key_writer *w, const alibi_model_config *config)
   family_put_real(w, "attention.clamp_kqv", config->clip_qkv);
 }
 
+static void put(json_node *object, const alibi_model_config *config)
+{
+  json_node *attention = node_new_object();
+  bool alibi = strcmp(config->position, "alibi") == 0;
+  node_set_integer(object, "d_model", config->width);
+  node_set_integer(object, "n_layers", config->layers);
+  node_set_integer(object, "n_heads", config->heads);
+  node_set_integer(object, "expansion_ratio", config->feed_forward / config->width);
+  node_set_integer(object, "max_seq_len", config->train_length);
+  node_set_number(object, "layer_norm_epsilon", config->norm_epsilon);
+  node_set_boolean(object, "no_bias", true);
+  node_set_text(object, "norm_type", "layernorm");
+  node_set_boolean(attention, "alibi", alibi);
+  if (alibi) node_set_integer(attention, "alibi_bias_max", (int64_t)family_position_setting(config, "max_bias"));
+  if (config->clip_qkv > 0) node_set_number(attention, "clip_qkv", config->clip_qkv);
+  if (config->score_scale > 0) node_set_number(attention, "softmax_scale", config->score_scale);
+  node_set(object, "attn_config", attention);
+}
+
+/* What llm-foundry's MPT can do, and transformers' does not read. */
+static const char *lacks(const alibi_model_config *c)
+{
+  if (strcmp(c->position, "alibi") != 0) return "ALiBi";
+  if (fmod(family_position_setting(c, "max_bias"), 1) != 0) return "a largest exponent of slopes that is whole";
+  if (c->kv_heads != c->heads) return "as many key-value heads as heads";
+  if (c->feed_forward != 4 * c->width) return "a feed-forward part of 4 times the width";
+  if (c->qk_norm) return "no norm of queries and keys";
+  if (c->norm == ALIBI_NORM_RMS || c->norm_bias) return "LayerNorm without shift";
+  if (model_config_bias(c, c->qkv_bias) || model_config_bias(c, c->input_bias)) return "no biases";
+  if (c->activation != ALIBI_GELU_ERF) return "the activation gelu";
+  return NULL;
+}
+
 const model_family model_family_mpt = {
     .name = "mpt",
     .types = types,
@@ -178,4 +211,5 @@ const model_family model_family_mpt = {
     .configure_gguf = configure_gguf,
     .rules = rules,
     .written = {.architecture = "mpt", .put = put_gguf},
+    .published = {.architecture = "MptForCausalLM", .trained = "alibi, gelu", .put = put, .lacks = lacks},
 };

@@ -15,6 +15,12 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   llama_keys_read_gguf(o, config, false);
 }
 
+static void put(json_node *object, const alibi_model_config *config)
+{
+  llama_keys_put(object, config);
+  node_set_boolean(object, "use_sliding_window", false);
+}
+
 static const char *const types[] = {"qwen2", NULL}, *const gguf[] = {"qwen2", NULL};
 
 const model_family model_family_qwen2 = {
@@ -28,4 +34,5 @@ const model_family model_family_qwen2 = {
     .rules = llama_rules,
     .ignored = llama_ignored,
     .written = {.architecture = "qwen2", .split = true, .rotary = true},
+    .published = {.architecture = "Qwen2ForCausalLM", .trained = "rope, rmsnorm, swiglu, qkv-bias", .put = put},
 };

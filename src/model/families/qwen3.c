@@ -18,6 +18,13 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   config->qk_norm = true;
 }
 
+static void put(json_node *object, const alibi_model_config *config)
+{
+  llama_keys_put(object, config);
+  node_set_boolean(object, "attention_bias", model_config_bias(config, config->qkv_bias));
+  node_set_boolean(object, "use_sliding_window", false);
+}
+
 static const char *const types[] = {"qwen3", NULL}, *const gguf[] = {"qwen3", NULL};
 
 const model_family model_family_qwen3 = {
@@ -31,4 +38,5 @@ const model_family model_family_qwen3 = {
     .rules = llama_rules,
     .ignored = llama_ignored,
     .written = {.architecture = "qwen3", .split = true, .rotary = true},
+    .published = {.architecture = "Qwen3ForCausalLM", .trained = "rope, rmsnorm, swiglu, qk-norm", .put = put},
 };

@@ -28,6 +28,17 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
   family_set_alibi(o, config, NULL);
 }
 
+static void put(json_node *object, const alibi_model_config *config)
+{
+  node_set_integer(object, "n_embd", config->width);
+  node_set_integer(object, "n_layer", config->layers);
+  node_set_integer(object, "n_head", config->heads);
+  node_set_integer(object, "n_positions", config->train_length);
+  node_set_integer(object, "n_inner", config->feed_forward * 3 / 2);
+  node_set_boolean(object, "multi_query", true);
+  node_set_number(object, "layer_norm_epsilon", config->norm_epsilon);
+}
+
 static const tensor_rule rules[] = {
     {"embedding", {"wte"}, LAYOUT_ROWS},
     {"blocks.*.attention_norm", {"h.*.ln_1"}, LAYOUT_ROWS},
@@ -55,4 +66,5 @@ const model_family model_family_refact = {
     .rules = rules,
     .ignored = gpt2_ignored,
     .written = {.architecture = "refact", .split = true, .rms_key = true},
+    .published = {.architecture = "GPTRefactForCausalLM", .put = put},
 };

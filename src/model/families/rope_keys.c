@@ -216,6 +216,72 @@ void rope_keys_read(family_opening *o, alibi_model_config *config, const rope_ke
   read_scaling(o, config, turning / 2);
 }
 
+/* ---- writing ---- */
+
+double rope_keys_setting(const alibi_model_config *config, const char *name)
+{
+  const field *f = field_find(model_config_method(config)->fields, name);
+  return f ? field_get_number(f, config->position_options.bytes) : 0;
+}
+
+/* "1/1.05/1.1", as a list of numbers. */
+static json_node *list_of(const char *text)
+{
+  json_node *array = node_new_array();
+  while (*text) {
+    char *end;
+    node_append_number(array, number_parse(text, &end));
+    text = *end == '/' ? end + 1 : end + strlen(end);
+  }
+  return array;
+}
+
+/* Settings of an extension under their names there; 0 and true are what an absent key means. */
+static void put_scaling(json_node *scaling, const json_node *settings)
+{
+  static const char *const renamed[][2] = {{"original_length", "original_max_position_embeddings"},
+                                           {"short_factors", "short_factor"},
+                                           {"long_factors", "long_factor"}};
+  for (size_t i = 0; i < node_count(settings); i++) {
+    const char *key;
+    const json_node *value = node_member(settings, i, &key);
+    for (size_t r = 0; r < sizeof renamed / sizeof *renamed; r++)
+      if (strcmp(key, renamed[r][0]) == 0) key = renamed[r][1];
+    switch (node_kind_of(value)) {
+    case NODE_TEXT: node_set(scaling, key, list_of(node_text(value, ""))); break;
+    case NODE_BOOLEAN:
+      if (!node_boolean(value, true)) node_set_boolean(scaling, key, false);
+      break;
+    case NODE_INTEGER:
+      if (node_integer(value, 0) != 0) node_set_integer(scaling, key, node_integer(value, 0));
+      break;
+    default:
+      if (node_number(value, 0) != 0) node_set_number(scaling, key, node_number(value, 0));
+      break;
+    }
+  }
+}
+
+void rope_keys_put(json_node *object, const alibi_model_config *config, const char *base)
+{
+  extension_choice own = model_config_extension(config);
+  node_set_number(object, base, rope_keys_setting(config, "base"));
+  if (!own.extension) return;
+  json_node *scaling = node_new_object(), *settings = node_new_object();
+  const field *original = field_find(own.extension->fields, "original_length");
+  bool told = strcmp(own.extension->name, "linear") != 0 && strcmp(own.extension->name, "dynamic") != 0;
+  double length = told ? (double)model_config_original_length(config) : 0;
+  if (original && (!told || field_get_number(original, own.options.bytes) == 0))
+    field_set_number(original, own.options.bytes, "", length, NULL);
+  node_set_fields(settings, own.extension->fields, own.options.bytes);
+  node_set_text(scaling, "rope_type", own.extension->name);
+  put_scaling(scaling, settings);
+  node_set(object, "rope_scaling", scaling);
+  node_free(settings);
+}
+
+/* ---- GGUF ---- */
+
 /* Divisors of the frequencies, as llama.cpp's converter has them for the scaling of Llama 3. */
 static void read_divisors(family_opening *o, alibi_model_config *config, const file_tensor *t, size_t pairs)
 {

@@ -15,6 +15,10 @@ typedef struct rope_keys {
 /* config.json: `rope_scaling` or `rope_parameters`, type linear, dynamic, yarn, llama3, longrope.  config: sizes
  * and train_length are known. */
 void rope_keys_read(family_opening *o, alibi_model_config *config, const rope_keys *names);
+/* The other way round, for config.json: base and scaling.  base: what the key is called. */
+void rope_keys_put(json_node *object, const alibi_model_config *config, const char *base);
+/* A setting of the rotary method by its name. */
+double rope_keys_setting(const alibi_model_config *config, const char *name);
 /* The keys of GGUF, and rope_freqs.weight.  adjacent: pairs are neighbours there. */
 void rope_keys_read_gguf(family_opening *o, alibi_model_config *config, bool adjacent);
 
