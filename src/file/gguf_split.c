@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/system.h"
 #include "file/gguf.h"
 #include "file/gguf_private.h"
 
@@ -85,6 +86,9 @@ status gguf_open_parts(const char *path, gguf_file ***parts, size_t *count, alib
       (*parts)[i] = given;
       given = NULL;
     } else {
+      uint64_t unused;
+      if (path_exists(name) && !path_size(name, &unused))
+        RAISE(error, ALIBI_BAD_INPUT, "%s: expected a plain file", name); /* a pipe may never end */
       TRY(gguf_open(name, &(*parts)[i], error));
     }
     TRY(check_part((*parts)[i], i, &split, error));

@@ -15,6 +15,7 @@
 
 enum {
   MAX_DEPTH = 64,
+  MAX_VALUES = 1 << 22, /* the largest tokenizers have 2 million */
   INDEX_FROM = 8 /* objects with more members get an index; below, comparing is as fast */
 };
 
@@ -387,10 +388,27 @@ done:
   return result;
 }
 
+/* A tree takes a hundred times the memory of a text such as [[],[],[]: what is too large is refused before. */
+static status check_values(const char *text, size_t size, const char *what, alibi_error *error)
+{
+  size_t values = 1;
+  bool quoted = false;
+  for (size_t i = 0; i < size; i++) {
+    if (text[i] == '"') quoted = !quoted;
+    else if (quoted) i += text[i] == '\\';
+    else values += text[i] == ',' || text[i] == '[' || text[i] == '{';
+  }
+  if (values <= MAX_VALUES) return ALIBI_OK;
+  return fail(error, ALIBI_BAD_INPUT, "%s: expected at most %d values of JSON, found %zu", what, MAX_VALUES,
+              values);
+}
+
 status node_parse(const char *text, size_t size, const char *what, json_node **root, alibi_error *error)
 {
   *root = NULL;
   if (size == 0) return fail(error, ALIBI_BAD_INPUT, "%s: expected JSON, found nothing", what);
+  status counted = check_values(text, size, what, error);
+  if (counted != ALIBI_OK) return counted;
   const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
   json_error_t why;
   reader r = {what, false, error};

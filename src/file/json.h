@@ -1,7 +1,8 @@
 /* file/json.h - JSON values, read strictly and written stably.  The only room that knows jansson.
- * Reading refuses duplicate keys, more than 64 levels of nesting, and files that are not UTF-8; every message
- * names the file.  Writing keeps the order in which keys were set, and gives each number the fewest digits that
- * read back as the same double; a text that is not UTF-8 gets U+FFFD for the bytes that are none. */
+ * Reading refuses duplicate keys, more than 64 levels of nesting, more than 4 million values, and files that are
+ * not UTF-8; every message names the file.  Writing keeps the order in which keys were set, and gives each number
+ * the fewest digits that read back as the same double; a text that is not UTF-8 gets U+FFFD for the bytes that are
+ * none. */
 #ifndef FILE_JSON_H
 #define FILE_JSON_H
 

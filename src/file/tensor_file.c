@@ -199,14 +199,36 @@ static status read_shard_names(shard_index *index, alibi_error *error)
                   index->path, tensor, TENSOR_NAME_MOST);
     if (!name || strlen(name) > SHARD_NAME_MOST || !is_plain_name(name))
       return fail(error, ALIBI_BAD_INPUT,
-                  "%s: weight_map: '%s': expected the name of a file beside it, found %.200s", index->path, tensor,
-                  name ? name : "no text");
+                  "%s: weight_map: '%s': expected the name of a file beside it, found %s%.200s%s", index->path,
+                  tensor, name ? "'" : "", name ? name : "no text", name ? "'" : "");
     index->names[i] = name;
   }
   qsort(index->names, tensors, sizeof *index->names, compare_text);
   for (size_t i = 0; i < tensors; i++)
     if (i == 0 || strcmp(index->names[index->count - 1], index->names[i]) != 0)
       index->names[index->count++] = index->names[i];
+  return ALIBI_OK;
+}
+
+/* Every tensor of a shard is one that the map has there.  At once, for each shard: a file under many names is then
+ * refused at the second. */
+static status check_shard(const part *p, const shard_index *index, const char *shard, alibi_error *error)
+{
+  for (size_t i = 0; i < part_size(p); i++) {
+    const char *name = part_at(p, i)->name;
+    const json_node *mapped = node_get(index->map, name);
+    if (!mapped)
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected it in weight_map too", p->path, name);
+    if (strcmp(node_text(mapped, ""), shard) != 0)
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected it in the shard '%s', found it in '%s'",
+                  index->path, name, node_text(mapped, ""), shard);
+  }
+  for (size_t i = 0; part_size(p) == 0 && i < node_count(index->map); i++) {
+    const char *name;
+    if (strcmp(node_text(node_member(index->map, i, &name), ""), shard) == 0)
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected it in the shard '%s', found none",
+                  index->path, name, shard);
+  }
   return ALIBI_OK;
 }
 
@@ -226,26 +248,21 @@ static status open_shard(tensor_file *file, const shard_index *index, const char
           format == FORMAT_GGUF ? "safetensors or PyTorch's" : format_names[file->format], format_names[format]);
   file->part_count++; /* it is closed with the others, also half open */
   TRY(part_open(p, path, format, error));
+  TRY(check_shard(p, index, name, error));
 done:
   free(path);
   return result;
 }
 
-/* Every tensor of the map is in its shard, and the shards have no others. */
+/* And every tensor of the map was found. */
 static status check_map(const tensor_file *file, const shard_index *index, alibi_error *error)
 {
   for (size_t i = 0; i < node_count(index->map); i++) {
     const char *name, *shard = node_text(node_member(index->map, i, &name), "");
-    const file_tensor *t = tensor_file_find(file, name);
-    const char *found = t ? strrchr(tensor_file_path_of(file, t), '/') : NULL;
-    if (!t || strcmp(found + 1, shard) != 0)
-      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected it in the shard '%s', found %s%s%s",
-                  index->path, name, shard, t ? "it in '" : "none", t ? found + 1 : "", t ? "'" : "");
+    if (!tensor_file_find(file, name))
+      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected it in the shard '%s', found none",
+                  index->path, name, shard);
   }
-  for (size_t i = 0; i < file->count; i++)
-    if (!node_get(index->map, file->tensors[i].name))
-      return fail(error, ALIBI_BAD_INPUT, "%s: tensor '%s': expected it in weight_map too",
-                  tensor_file_path(file, i), file->tensors[i].name);
   return ALIBI_OK;
 }
 
@@ -255,6 +272,8 @@ static status open_index(tensor_file *file, const char *path, alibi_error *error
   json_node *root = NULL;
   uint64_t size;
   status result;
+  if (path_exists(path) && !path_size(path, &size))
+    RAISE(error, ALIBI_BAD_INPUT, "%s: expected a plain file", path); /* a pipe may never end */
   if (path_size(path, &size) && size > INDEX_MOST)
     RAISE(error, ALIBI_BAD_INPUT, "%s: expected an index of at most %d bytes, found %llu", path, INDEX_MOST,
           (unsigned long long)size);
@@ -395,9 +414,13 @@ const char *tensor_file_format(const tensor_file *file)
 
 const char *tensor_file_path(const tensor_file *file, size_t index)
 {
-  size_t i = file->part_count - 1;
-  while (i > 0 && file->parts[i].begin > index) i--;
-  return file->parts[i].path;
+  size_t first = 0, end = file->part_count; /* of the parts that begin here or before, the last has it */
+  while (end - first > 1) {
+    size_t middle = first + (end - first) / 2;
+    if (file->parts[middle].begin <= index) first = middle;
+    else end = middle;
+  }
+  return file->parts[first].path;
 }
 
 const char *tensor_file_path_of(const tensor_file *file, const file_tensor *tensor)

@@ -2,6 +2,7 @@
  * down a fixed number of steps of the machine's table, so that neither a cycle nor a deep nesting can hurt. */
 #include "file/torch_pickle.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -28,7 +29,7 @@ static const value *item(const machine *m, const value *tuple, size_t i)
 
 static bool size_of(const value *v, size_t *size)
 {
-  if (v->kind != VALUE_INTEGER || v->as.integer < 0) return false;
+  if (v->kind != VALUE_INTEGER || v->as.integer < 0 || (uint64_t)v->as.integer > PTRDIFF_MAX) return false;
   *size = (size_t)v->as.integer;
   return true;
 }

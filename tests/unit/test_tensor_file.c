@@ -276,19 +276,20 @@ static void an_index_agrees_with_its_shards(void **unused)
       {"\"w\":\"x.safetensors\"", "tensor 'b': expected it in weight_map too"},
       {"\"w\":\"x.safetensors\",\"b\":\"x.safetensors\",\"c\":\"x.safetensors\"",
        "tensor 'c': expected it in the shard 'x.safetensors', found none"},
-      {"\"w\":\"x.safetensors\",\"b\":\"y.safetensors\"",
+      {"\"w\":\"x.safetensors\",\"b\":\"x.safetensors\",\"c\":\"y.safetensors\"",
        "expected its shard 'y.safetensors' beside it, found none"},
-      {"\"w\":\"x.safetensors\",\"b\":\"z.safetensors\"", "tensor 'b': is in "},
-      {"\"w\":\"x.safetensors\",\"b\":\"x.safetensors\",\"q\":\"pytorch.bin\"",
-       "shard 'x.safetensors': expected torch, found safetensors"},
-      {"\"w\":\"../m/x.safetensors\"", "'w': expected the name of a file beside it, found ../m/x.safetensors"},
-      {"\"w\":\"..\"", "expected the name of a file beside it, found .."},
+      {"\"w\":\"x.safetensors\",\"b\":\"z.safetensors\"",
+       "tensor 'b': expected it in the shard 'z.safetensors', found it in 'x.safetensors'"},
+      {"\"w\":\"x.safetensors\",\"b\":\"x.safetensors\",\"q\":\"z.bin\"",
+       "shard 'z.bin': expected safetensors, found torch"},
+      {"\"w\":\"../m/x.safetensors\"", "'w': expected the name of a file beside it, found '../m/x.safetensors'"},
+      {"\"w\":\"..\"", "expected the name of a file beside it, found '..'"},
       {"\"w\":\"x.safetensors\",\"b\":[]", "'b': expected the name of a file beside it, found no text"},
   };
   make_folder(scratch_path("m"));
   write_safetensors(scratch_path("m/x.safetensors"), two, 2);
   write_safetensors(scratch_path("m/z.safetensors"), two + 1, 1);
-  scratch_write(scratch_path("m/pytorch.bin"), torch_views, sizeof torch_views);
+  scratch_write(scratch_path("m/z.bin"), torch_views, sizeof torch_views);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char text[512];
     snprintf(text, sizeof text, "{\"weight_map\":{%s}}", rows[i].map);

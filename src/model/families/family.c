@@ -64,8 +64,8 @@ void family_set(family_opening *o, alibi_model_config *config, const char *name,
 
 void family_set_number(family_opening *o, alibi_model_config *config, const char *name, double value)
 {
-  char text[64];
-  number_print(text, sizeof text, "%.17g", value);
+  char text[NUMBER_SIZE];
+  number_text(value, text);
   family_set(o, config, name, text);
 }
 

@@ -14,7 +14,7 @@
 
 typedef struct key_entry {
   char *path;
-  const json_node *node; /* a value or an array; of an object only an empty one */
+  const json_node *node; /* a value or an array; of an object only one that is empty, or whole (is_whole) */
   bool asked, idle; /* idle: known to be without effect */
 } key_entry;
 
@@ -76,7 +76,20 @@ static status add(family_keys *keys, const char *path, const json_node *node, al
   return ALIBI_OK;
 }
 
-enum { PATH_MOST = 512, KEYS_MOST = 1 << 18 }; /* each key has its whole path; public models have some hundred */
+enum {
+  PATH_MOST = 512,     /* each key has its whole path */
+  KEYS_MOST = 1 << 12, /* each is compared with all that is asked for; public models have some hundred */
+  TEXT_MOST = 256      /* of a value, for sentences that repeat it; those we know are names */
+};
+
+/* Objects of any size without effect: one key, whatever is in them. */
+static bool is_whole(const char *path)
+{
+  static const char *const names[] = {"id2label", "label2id", "auto_map", "task_specific_params", NULL};
+  for (size_t n = 0; names[n]; n++)
+    if (strcmp(path, names[n]) == 0) return true;
+  return false;
+}
 
 /* All values of an object whose own path is given; 64 levels at most (file/json.h). */
 static status flatten(family_keys *keys, const char *path, const json_node *object, alibi_error *error)
@@ -95,7 +108,7 @@ static status flatten(family_keys *keys, const char *path, const json_node *obje
     memcpy(full, path, before);
     if (before > 0) full[before++] = '.';
     memcpy(full + before, key, strlen(key) + 1);
-    bool inner = node_kind_of(node) == NODE_OBJECT && node_count(node) > 0;
+    bool inner = node_kind_of(node) == NODE_OBJECT && node_count(node) > 0 && !is_whole(full);
     result = inner ? flatten(keys, full, node, error) : add(keys, full, node, error);
     free(full);
     if (result != ALIBI_OK) break;
@@ -245,8 +258,9 @@ static const key_entry *ask(family_keys *keys, const char *names)
 static void absent(family_keys *keys, const char *names, const char *expected)
 {
   char name[NAME_SIZE];
+  bool object = keys_have(keys, names);
   next_name(keys, &names, name);
-  keys_fail(keys, "key '%s': expected %s, found none", name, expected);
+  keys_fail(keys, "key '%s': expected %s, found %s", name, expected, object ? "an object" : "none");
 }
 
 static void wrong(family_keys *keys, const key_entry *entry, const char *expected)
@@ -267,6 +281,8 @@ int64_t keys_integer(family_keys *keys, const char *names, int64_t least, int64_
     return otherwise == KEYS_REQUIRED ? least : otherwise;
   }
   double value = node_number(entry->node, NAN);
+  if (value > (double)MOST)
+    snprintf(expected, sizeof expected, "an integer from %lld to %lld", (long long)least, (long long)MOST);
   if (!(value >= (double)least && value <= (double)MOST && floor(value) == value)) {
     wrong(keys, entry, expected);
     return otherwise == KEYS_REQUIRED ? least : otherwise;
@@ -304,8 +320,9 @@ const char *keys_text(family_keys *keys, const char *names, const char *otherwis
 {
   const key_entry *entry = ask(keys, names);
   if (!entry) return otherwise;
-  if (node_kind_of(entry->node) == NODE_TEXT) return node_text(entry->node, otherwise);
-  wrong(keys, entry, "a text");
+  const char *text = node_text(entry->node, NULL);
+  if (text && strlen(text) <= TEXT_MOST) return text;
+  wrong(keys, entry, text ? "a shorter text" : "a text");
   return otherwise;
 }
 

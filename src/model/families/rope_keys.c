@@ -111,8 +111,10 @@ static double factor_of(family_opening *o, const char *type, double otherwise)
   char names[192];
   double factor = keys_real(o->keys, within(o, "factor", NULL, names), otherwise);
   if (factor >= 1) return factor;
+  char found[NUMBER_SIZE] = "none";
+  if (keys_have(o->keys, names)) number_text(factor, found);
   keys_fail(o->keys, "key '%s': expected a number of at least 1 for the scaling '%s', found %s", names, type,
-            factor > 0 ? "a smaller one" : "none");
+            found);
   return 1;
 }
 
