@@ -8,7 +8,7 @@ usage: make_tokenizer_json_golden.py check LIBALIBI.so [TEXTS]     random and ad
        make_tokenizer_json_golden.py published LIBALIBI.so FOLDER  published tokenizers and vectors (gpt2/, vectors/ ...)
 (pip install tokenizers)
 
-(ONLY=name: some of them; SHOW=n: so many differences each.)
+(ONLY=name: some of them; SHOW=n: so many differences each; WILD=1: texts of all of Unicode.)
 
 The tokenizers are trained here, on a text made here; nothing of anybody's data is in them.
 """
@@ -65,6 +65,22 @@ def random_text(r):
         if r.random() < 0.1:
             word = word.upper()
         out.append(word)
+    return "".join(out)
+
+
+def wild_text(r):
+    """Characters of all of Unicode between words and marks."""
+    out = []
+    for _ in range(r.randrange(1, 40)):
+        kind = r.random()
+        if kind < 0.25:
+            out.append(r.choice(WORDS + FOREIGN + COMBINED + SPACES + MARKS))
+            continue
+        c = r.randrange(0x20, 0x3000 if kind < 0.6 else 0x20000 if kind < 0.75 else 0x110000 if kind < 0.8 else 0x80)
+        if kind > 0.92:
+            c = r.choice([0x300, 0x301, 0x316, 0x327])
+        if not 0xd800 <= c < 0xe000:
+            out.append(chr(c))
     return "".join(out)
 
 
@@ -423,7 +439,8 @@ def check(library_path, count):
             ours = Ours(library, path)
             r = random.Random(1000 + index)
             for i in range(each):
-                text, special, control = random_text(r), r.random() < 0.3, r.random() < 0.7
+                text = wild_text(r) if os.environ.get("WILD") else random_text(r)
+                special, control = r.random() < 0.3, r.random() < 0.7
                 want = truth(theirs, text, special, control)
                 got = ours.encode(text, special, control)
                 skip = r.random() < 0.5

@@ -2,7 +2,7 @@
  * tokenizer.json is made for asks tables of four ages: 8 (punctuation, control characters, BERT's accents), 9
  * (normalization forms, StripAccents, scripts), 16 (\w) and 17 (numbers, lower case); utf8proc and PCRE2 here are
  * as new as the machine.  So what came later is taken from them, and what they may not have yet is given to them:
- * ids do not depend on their version.  Measured over all code points with tokenizers 0.23.3, docs/tokenizers.md. */
+ * ids do not depend on their version.  Measured over all characters with tokenizers 0.23.3, docs/tokenizers.md. */
 #include "text/unicode_since.h"
 
 #include <stddef.h>
