@@ -21,7 +21,8 @@ enum { SLAB_DEPTH = 768, SLAB_COLUMNS = 256, TURNED_DEPTH = 384, TURNED_COLUMNS 
 enum { SLAB_ROWS = 2048, LEAST_ROWS = 48, LEAST_COLUMNS = 128, ITEMS_A_THREAD = 3 };
 enum { TILE_UNIT = 24, DEPTH_UNIT = 16 }; /* whole register tiles; whole cache lines */
 
-enum { FEW_ROWS = 4 }; /* so few rows meet a stored weight without panels */
+enum { FEW_ROWS = 4 };      /* so few rows meet a stored weight without panels */
+enum { ROUNDED_ROWS = 64 }; /* of x are rounded together, before all items */
 
 /* What a number costs in multiply-adds of a full register tile: to fetch a weight (decoding one text, 6 blocks of
  * 512 channels, takes 0.17 ns a weight, many rows 0.018 ns a multiply-add), and to move a number to another place.
@@ -95,7 +96,8 @@ size_t op_linear_panel_floats(const alibi_context *context, size_t rows, size_t 
   /* Fewer rows may make deeper slabs: 360 are one piece, 640 are two of 320. */
   size_t deepest = size_round_up(smaller(rows, TURNED_DEPTH), DEPTH_UNIT);
   size_t to_w = op_panel_floats(context, deepest, smaller(in, TURNED_COLUMNS));
-  return size_mul((size_t)context->threads, larger(larger(larger(forward, to_x), to_w), rounded_floats(in)));
+  size_t slabs = size_mul((size_t)context->threads, larger(larger(forward, to_x), to_w));
+  return size_add(slabs, size_mul(smaller(rows, ROUNDED_ROWS), rounded_floats(in)));
 }
 
 /* One panel of rows that may lie in several parts, piece by piece: a row's whole blocks of every type. */
@@ -284,48 +286,73 @@ static void start_sums(const kernel_table *k, const product_shape *p, size_t r0,
     memset(p->c + r * p->c_stride + c0, 0, width * sizeof *p->c);
 }
 
-/* The same with rounded rows of x, as many at a time as there is room for. */
-static void rounded_product(const product_shape *p, const parts_block *b, size_t r0, size_t last, size_t c0,
-                            float *room, size_t room_floats)
+/* Rows r0 .. last-1 as above.  x: all rows of the product, rounded; or NULL. */
+static void product_at_once(const product_shape *p, const parts_block *b, size_t r0, size_t last, size_t c0,
+                            const rounded_run *x)
 {
-  size_t runs = p->inner / ROUNDED_RUN, most = p->inner ? room_floats / rounded_floats(p->inner) : last - r0;
-  rounded_run *x = (rounded_run *)(void *)room;
-  for (size_t r = r0, height; r < last; r += height) {
-    height = smaller(last - r, most);
-    start_sums(b->k, p, r, c0, height, b->width);
-    for (size_t i = 0; i < height; i++) rounded_row(p->inner, p->a + (r + i) * p->row_stride, x + i * runs);
-    meet_rows(b, p->inner, height, NULL, 0, x, p->c + r * p->c_stride + c0, p->c_stride);
-  }
-}
-
-/* And with few rows of x as they are. */
-static void few_product(const product_shape *p, const parts_block *b, size_t r0, size_t last, size_t c0)
-{
+  size_t runs = p->inner / ROUNDED_RUN;
   start_sums(b->k, p, r0, c0, last - r0, b->width);
-  meet_rows(b, p->inner, last - r0, p->a + r0 * p->row_stride, p->row_stride, NULL, p->c + r0 * p->c_stride + c0,
-            p->c_stride);
+  meet_rows(b, p->inner, last - r0, p->a + r0 * p->row_stride, p->row_stride, x ? x + r0 * runs : NULL,
+            p->c + r0 * p->c_stride + c0, p->c_stride);
 }
 
-/* As slab_product, of a weight in parts.  A block of columns lies in one part. */
-static void parts_product(alibi_context *context, const op_workspace *work, const product_shape *p,
-                          const matrix *w)
+/* Without panels items cost nothing of their own, so there are enough to give the threads equal shares. */
+static size_t columns_at_once(const alibi_context *context, const product_shape *p, size_t most)
+{
+  enum { LEAST_PANELS = 2 };
+  size_t threads = (size_t)context->threads, tile = context->kernel->tile_columns;
+  if (threads == 1) return most;
+  size_t share = size_round_up(larger(p->columns / (ITEMS_A_THREAD * threads), 1), tile);
+  return smaller(most, larger(share, LEAST_PANELS * tile));
+}
+
+/* As slab_product, of a weight in parts.  A block of columns lies in one part.  x: as product_at_once. */
+static void parts_items(alibi_context *context, const product_shape *p, const matrix *w, const rounded_run *x,
+                        float *slabs)
 {
   const kernel_table *k = context->kernel;
   slab_cut cut = cut_product(context, p, false);
   /* the reference rounds once a slab: all rows have the same ones */
   bool few = p->rows <= FEW_ROWS && k->lanes > 1;
-  size_t room = larger(cut.floats, rounded_floats(p->inner));
+  size_t columns = few || x ? columns_at_once(context, p, cut.columns) : cut.columns;
   double operations = (double)(p->rows + MOVE) * (double)p->columns * (double)p->inner;
-  OP_FOR_ITEMS(context, dynamic, cut.row_items * part_blocks(w, cut.columns), operations, {
+  OP_FOR_ITEMS(context, dynamic, cut.row_items * part_blocks(w, columns), operations, {
     size_t r0 = item % cut.row_items * cut.rows, last = smaller(r0 + cut.rows, p->rows);
-    float *slab = work->panels + worker * room;
-    part_place at = place_of_block(w, cut.columns, item / cut.row_items);
+    part_place at = place_of_block(w, columns, item / cut.row_items);
     parts_block block;
-    parts_open(&block, k, at.part, at.first, smaller(at.part->rows - at.first, cut.columns));
-    if (w->rounded && parts_rounds(at.part)) rounded_product(p, &block, r0, last, at.column, slab, room);
-    else if (few && !at.part->turned && !at.part->row_scales) few_product(p, &block, r0, last, at.column);
-    else part_product(p, &block, r0, last, at.column, cut.columns, cut.depth, slab);
+    parts_open(&block, k, at.part, at.first, smaller(at.part->rows - at.first, columns));
+    if (x && parts_rounds(at.part)) product_at_once(p, &block, r0, last, at.column, x);
+    else if (few && !at.part->turned && !at.part->row_scales)
+      product_at_once(p, &block, r0, last, at.column, NULL);
+    else part_product(p, &block, r0, last, at.column, cut.columns, cut.depth, slabs + worker * cut.floats);
   });
+}
+
+static bool any_rounds(const matrix *w)
+{
+  for (size_t i = 0; w->rounded && i < w->part_count; i++)
+    if (parts_rounds(&w->parts[i])) return true;
+  return false;
+}
+
+static void parts_product(alibi_context *context, const op_workspace *work, const product_shape *p,
+                          const matrix *w)
+{
+  bool rounds = any_rounds(w);
+  size_t most = rounds ? ROUNDED_ROWS : p->rows, runs = p->inner / ROUNDED_RUN;
+  size_t floats = rounds ? smaller(p->rows, most) * rounded_floats(p->inner) : 0;
+  rounded_run *x = rounds ? (rounded_run *)(void *)work->panels : NULL;
+  for (size_t r = 0; r < p->rows; r += most) {
+    product_shape some = *p;
+    some.rows = smaller(p->rows - r, most);
+    some.a += r * p->row_stride;
+    some.c += r * p->c_stride;
+    if (p->addend) some.addend += r * p->c_stride;
+    if (rounds)
+      OP_FOR_ITEMS(context, static, some.rows, (double)some.rows * (double)p->inner * MOVE,
+                   { rounded_row(p->inner, some.a + item * p->row_stride, x + item * runs); });
+    parts_items(context, &some, w, x, work->panels + floats);
+  }
 }
 
 void op_linear_forward(alibi_context *context, const op_workspace *work, size_t rows, const float *x,

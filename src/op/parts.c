@@ -12,6 +12,11 @@ static const unsigned char *row_of(const matrix_part *p, size_t row)
   return data + row / p->group * p->group_bytes + row % p->group * p->row_bytes;
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+  return a < b ? a : b;
+}
+
 static void scale_row(const kernel_table *k, const matrix_part *p, size_t row, size_t n, float *to)
 {
   if (p->row_scales) k->scale(n, p->row_scales[row], to);
@@ -39,11 +44,11 @@ void parts_open(parts_block *b, const kernel_table *k, const matrix_part *part, 
   b->first = first;
   b->width = width;
   for (size_t c = 0; c < padded + tile; c++) { /* the last row stands in for those that are not there */
-    size_t place = c < width ? c : c < padded ? width - 1 : c - (padded - width), row = first + place;
-    if (row >= part->rows) row = part->rows - 1;
-    b->row[c] = row_of(part, row);
-    if (c < padded) b->scale[c] = part->row_scales ? part->row_scales[row] : 1;
+    size_t row = first + (c < padded ? smaller(c, width - 1) : c - padded + width);
+    b->row[c] = row_of(part, smaller(row, part->rows - 1));
   }
+  for (size_t c = 0; part->row_scales && c < padded; c++)
+    b->scale[c] = part->row_scales[first + smaller(c, width - 1)];
 }
 
 /* An inner index of a turned part is a run of its rows. */
