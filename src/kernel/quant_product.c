@@ -1,5 +1,5 @@
 /* Quantised weights times rows of x that are rounded to 8 bits: integers within a run of 32 numbers, fp32 from
- * run to run.  Words of LANES rows of the weight are turned into vectors as in weight_widen.c, so a lane is an
+ * run to run.  Words of LANES rows of the weight are turned into vectors as in weight_turn.h, so a lane is an
  * output.  Integers are exact and this file is compiled without contraction, so all tables give the same bits. */
 #include "kernel/quant_dot.h"
 #include "kernel/matmul.h"
