@@ -1,9 +1,7 @@
 /* kernel/kernel.h - single-thread kernels on plain pointers, one table of them per instruction set.
  *
- * Every vector table is compiled from the same sources (matmul.c, weight_widen.c, weight_product.c,
- * quant_product.c, attention_forward.c, attention_backward.c, attention_proof.c, elementwise.c) with other compiler
- * flags; `reference` is plain C in double (reference.c, its attention attention_reference.c, its weights
- * weight_plain.c, quant_plain.c).  A table is chosen once, when a context is made.
+ * Every vector table is compiled from the same sources (CMakeLists.txt lists them) with other compiler flags;
+ * `reference` is plain C in double.  A table is chosen once, when a context is made.
  *
  * The promise of every kernel: the bits of an output row depend on that row's inputs, the shared operands and the
  * table, never on how many rows came with it.  All pointers are fp32, unaligned is fine, strides are in floats.

@@ -26,7 +26,7 @@ typedef struct parameter {
   parameter_initial initial;
   size_t offset; /* in floats, a multiple of 16; the padding between parameters stays 0 */
   bool placeable; /* a weight of a linear layer or an embedding: one that may lie elsewhere (model_place), */
-  size_t slot;    /* and its place among those: weight_slot */
+  size_t slot;    /* and its place among those: below weight_slots */
 } parameter;
 
 /* Of block l: WEIGHTS_A_BLOCK * l + QKV and so on; after those of all L blocks the embedding and the output weight (of which a

@@ -49,14 +49,6 @@ static block_cache shape_of(size_t lists, size_t head_size, size_t gates, size_t
                        .blocks = block_count(capacity)};
 }
 
-size_t block_cache_bytes(size_t lists, size_t head_size, size_t gates, size_t capacity)
-{
-  block_cache c = shape_of(lists, head_size, gates, capacity);
-  arena a = {0};
-  layout(&c, &a);
-  return size_add(a.used, store_bytes(&c, c.blocks));
-}
-
 static void store_release(block_store *store)
 {
   while (store && --store->users == 0) {

@@ -62,7 +62,6 @@ typedef struct block_cache {
 } block_cache;
 
 /* gates: heads of each list whose keys have an offset; 0: none. */
-size_t block_cache_bytes(size_t lists, size_t head_size, size_t gates, size_t capacity);
 status block_cache_new(const kernel_table *kernel, size_t lists, size_t head_size, size_t gates, size_t capacity,
                        block_cache **cache, alibi_error *error);
 void block_cache_free(block_cache *cache);

@@ -9,39 +9,24 @@
 
 enum { PIECE = 16384, SOME_ROWS = 32, SOME_COLUMNS = 64 };
 
-typedef struct piece {
-  size_t start, count;
-} piece;
-
-static size_t pieces_of(size_t n, size_t size)
-{
-  return (n + size - 1) / size;
-}
-
-static piece piece_at(size_t n, size_t size, size_t item)
-{
-  size_t start = item * size;
-  return (piece){start, n - start < size ? n - start : size};
-}
-
 /* Little but memory, and a hyperbolic tangent of the C library. */
 #define MOVES(n) (16.0 * (double)(n))
 #define TANGENTS(n) (256.0 * (double)(n))
 
 void op_scale(alibi_context *context, size_t n, float scale, float *y)
 {
-  size_t items = pieces_of(n, PIECE);
+  size_t items = op_pieces_of(n, PIECE);
   OP_FOR_ITEMS(context, static, items, MOVES(n), {
-    piece p = piece_at(n, PIECE, item);
+    op_piece p = op_piece_at(n, PIECE, item);
     context->kernel->scale(p.count, scale, y + p.start);
   });
 }
 
 void op_add_scaled(alibi_context *context, size_t n, float scale, const float *x, float *y)
 {
-  size_t items = pieces_of(n, PIECE);
+  size_t items = op_pieces_of(n, PIECE);
   OP_FOR_ITEMS(context, static, items, MOVES(n), {
-    piece p = piece_at(n, PIECE, item);
+    op_piece p = op_piece_at(n, PIECE, item);
     context->kernel->add_scaled(p.count, scale, x + p.start, y + p.start);
   });
 }
@@ -53,9 +38,9 @@ static inline float clipped(float x, float limit)
 
 void op_clip(alibi_context *context, size_t rows, size_t columns, float limit, float *y, size_t y_stride)
 {
-  size_t items = pieces_of(rows, SOME_ROWS);
+  size_t items = op_pieces_of(rows, SOME_ROWS);
   OP_FOR_ITEMS(context, static, items, MOVES(rows * columns), {
-    piece p = piece_at(rows, SOME_ROWS, item);
+    op_piece p = op_piece_at(rows, SOME_ROWS, item);
     for (size_t r = p.start; r < p.start + p.count; r++)
       for (size_t c = 0; c < columns; c++) y[r * y_stride + c] = clipped(y[r * y_stride + c], limit);
   });
@@ -64,9 +49,9 @@ void op_clip(alibi_context *context, size_t rows, size_t columns, float limit, f
 void op_clip_backward(alibi_context *context, size_t rows, size_t columns, float limit, const float *y,
                       size_t y_stride, float *dy, size_t dy_stride)
 {
-  size_t items = pieces_of(rows, SOME_ROWS);
+  size_t items = op_pieces_of(rows, SOME_ROWS);
   OP_FOR_ITEMS(context, static, items, MOVES(rows * columns), {
-    piece p = piece_at(rows, SOME_ROWS, item);
+    op_piece p = op_piece_at(rows, SOME_ROWS, item);
     for (size_t r = p.start; r < p.start + p.count; r++)
       for (size_t c = 0; c < columns; c++)
         if (y[r * y_stride + c] >= limit || y[r * y_stride + c] <= -limit) dy[r * dy_stride + c] = 0;
@@ -75,18 +60,18 @@ void op_clip_backward(alibi_context *context, size_t rows, size_t columns, float
 
 void op_bend(alibi_context *context, size_t n, float cap, float *y)
 {
-  size_t items = pieces_of(n, PIECE);
+  size_t items = op_pieces_of(n, PIECE);
   OP_FOR_ITEMS(context, static, items, TANGENTS(n), {
-    piece p = piece_at(n, PIECE, item);
+    op_piece p = op_piece_at(n, PIECE, item);
     for (size_t i = p.start; i < p.start + p.count; i++) y[i] = cap * tanhf(y[i] / cap);
   });
 }
 
 void op_bend_backward(alibi_context *context, size_t n, float cap, const float *y, float *dy)
 {
-  size_t items = pieces_of(n, PIECE);
+  size_t items = op_pieces_of(n, PIECE);
   OP_FOR_ITEMS(context, static, items, MOVES(n), {
-    piece p = piece_at(n, PIECE, item);
+    op_piece p = op_piece_at(n, PIECE, item);
     for (size_t i = p.start; i < p.start + p.count; i++) {
       float share = y[i] / cap;
       dy[i] *= (1 - share) * (1 + share);
@@ -96,18 +81,18 @@ void op_bend_backward(alibi_context *context, size_t n, float cap, const float *
 
 void op_shift_rows(alibi_context *context, size_t rows, size_t columns, const float *shift, float *x)
 {
-  size_t items = pieces_of(rows, SOME_ROWS);
+  size_t items = op_pieces_of(rows, SOME_ROWS);
   OP_FOR_ITEMS(context, static, items, MOVES(rows * columns), {
-    piece p = piece_at(rows, SOME_ROWS, item);
+    op_piece p = op_piece_at(rows, SOME_ROWS, item);
     for (size_t r = p.start; r < p.start + p.count; r++) context->kernel->add(columns, shift, x + r * columns);
   });
 }
 
 void op_shift_rows_backward(alibi_context *context, size_t rows, size_t columns, const float *dx, float *dshift)
 {
-  size_t items = pieces_of(columns, SOME_COLUMNS);
+  size_t items = op_pieces_of(columns, SOME_COLUMNS);
   OP_FOR_ITEMS(context, static, items, MOVES(rows * columns), {
-    piece p = piece_at(columns, SOME_COLUMNS, item);
+    op_piece p = op_piece_at(columns, SOME_COLUMNS, item);
     for (size_t r = 0; r < rows; r++) context->kernel->add(p.count, dx + r * columns + p.start, dshift + p.start);
   });
 }

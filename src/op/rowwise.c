@@ -10,21 +10,6 @@
 
 enum { ROW_BLOCK = 32, COLUMN_BLOCK = 64, FLAT_BLOCK = 16384 };
 
-typedef struct span {
-  size_t start, count;
-} span;
-
-static size_t count_blocks(size_t n, size_t block)
-{
-  return (n + block - 1) / block;
-}
-
-static span block_at(size_t n, size_t block, size_t item)
-{
-  size_t start = item * block;
-  return (span){start, n - start < block ? n - start : block};
-}
-
 /* An exponential or a square root for each of `numbers`, or little but memory: 16 multiply-adds. */
 #define FOR_BLOCKS(items, numbers, ...) OP_FOR_ITEMS(context, static, items, 16.0 * (double)(numbers), __VA_ARGS__)
 
@@ -33,9 +18,9 @@ void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t grou
                      float *mean, float *rstd)
 {
   const kernel_table *k = context->kernel;
-  size_t items = count_blocks(rows, ROW_BLOCK);
+  size_t items = op_pieces_of(rows, ROW_BLOCK);
   FOR_BLOCKS(items, rows * groups * columns, {
-    span b = block_at(rows, ROW_BLOCK, item);
+    op_piece b = op_piece_at(rows, ROW_BLOCK, item);
     if (groups == 1) {
       norm_shape s = {b.count, columns, x_stride, y_stride, n.epsilon, n.centre};
       k->norm_forward(&s, x + b.start * x_stride, gain, shift, y + b.start * y_stride,
@@ -52,9 +37,9 @@ void op_norm_forward(alibi_context *context, op_norm n, size_t rows, size_t grou
 void op_norm_again(alibi_context *context, size_t rows, size_t columns, const float *x, const float *gain,
                    const float *shift, const float *mean, const float *rstd, float *y)
 {
-  size_t items = count_blocks(rows, ROW_BLOCK);
+  size_t items = op_pieces_of(rows, ROW_BLOCK);
   FOR_BLOCKS(items, rows * columns, {
-    span b = block_at(rows, ROW_BLOCK, item);
+    op_piece b = op_piece_at(rows, ROW_BLOCK, item);
     size_t at = b.start * columns;
     norm_shape s = {.rows = b.count, .columns = columns, .in_stride = columns, .out_stride = columns};
     context->kernel->norm_again(&s, x + at, gain, shift, mean + b.start, rstd + b.start, y + at);
@@ -66,9 +51,9 @@ static void norm_backward_gain(alibi_context *context, op_norm n, size_t rows, s
                                const float *dy, size_t dy_stride, float *dgain, float *dshift)
 {
   const kernel_table *k = context->kernel;
-  size_t column_items = count_blocks(columns, COLUMN_BLOCK);
+  size_t column_items = op_pieces_of(columns, COLUMN_BLOCK);
   FOR_BLOCKS(column_items, rows * groups * columns, {
-    span b = block_at(columns, COLUMN_BLOCK, item);
+    op_piece b = op_piece_at(columns, COLUMN_BLOCK, item);
     size_t to = b.start + b.count;
     if (groups == 1) {
       norm_shape s = {rows, columns, x_stride, dy_stride, n.epsilon, n.centre};
@@ -88,11 +73,11 @@ void op_norm_backward(alibi_context *context, op_norm n, size_t rows, size_t gro
                       float *dgain, float *dshift)
 {
   const kernel_table *k = context->kernel;
-  size_t items = count_blocks(rows, ROW_BLOCK);
+  size_t items = op_pieces_of(rows, ROW_BLOCK);
   if (dgain || dshift)
     norm_backward_gain(context, n, rows, groups, columns, x, x_stride, mean, rstd, dy, dy_stride, dgain, dshift);
   FOR_BLOCKS(items, rows * groups * columns, {
-    span b = block_at(rows, ROW_BLOCK, item);
+    op_piece b = op_piece_at(rows, ROW_BLOCK, item);
     if (groups == 1) {
       norm_shape s = {b.count, columns, x_stride, dy_stride, n.epsilon, n.centre};
       k->norm_backward(&s, x + b.start * x_stride, gain, mean + b.start, rstd + b.start, dy + b.start * dy_stride,
@@ -116,9 +101,9 @@ void op_activation_forward(alibi_context *context, activation_kind kind, size_t 
                            const float *x, float *y)
 {
   const kernel_table *k = context->kernel;
-  size_t block = rows_of_block(columns), items = count_blocks(rows, block);
+  size_t block = rows_of_block(columns), items = op_pieces_of(rows, block);
   FOR_BLOCKS(items, rows * columns, {
-    span b = block_at(rows, block, item);
+    op_piece b = op_piece_at(rows, block, item);
     size_t to = b.start + b.count;
     if (op_activation_parts(kind) == 1) {
       k->activation_forward(kind, b.count * columns, x + b.start * columns, y + b.start * columns);
@@ -133,9 +118,9 @@ void op_activation_backward(alibi_context *context, activation_kind kind, size_t
                             float *y)
 {
   const kernel_table *k = context->kernel;
-  size_t block = rows_of_block(columns), items = count_blocks(rows, block);
+  size_t block = rows_of_block(columns), items = op_pieces_of(rows, block);
   FOR_BLOCKS(items, rows * columns, {
-    span b = block_at(rows, block, item);
+    op_piece b = op_piece_at(rows, block, item);
     for (size_t r = b.start; r < b.start + b.count; r++) {
       float *own = x + r * columns * op_activation_parts(kind), *value = own + columns, *out = y + r * columns;
       if (op_activation_parts(kind) > 1)
@@ -147,9 +132,9 @@ void op_activation_backward(alibi_context *context, activation_kind kind, size_t
 
 void op_copy(alibi_context *context, size_t n, const float *x, float *y)
 {
-  size_t items = count_blocks(n, FLAT_BLOCK);
+  size_t items = op_pieces_of(n, FLAT_BLOCK);
   FOR_BLOCKS(items, n, {
-    span b = block_at(n, FLAT_BLOCK, item);
+    op_piece b = op_piece_at(n, FLAT_BLOCK, item);
     memcpy(y + b.start, x + b.start, b.count * sizeof *y);
   });
 }
@@ -157,9 +142,9 @@ void op_copy(alibi_context *context, size_t n, const float *x, float *y)
 void op_copy_rows(alibi_context *context, size_t rows, size_t columns, const float *x, size_t x_stride, float *y,
                   size_t y_stride)
 {
-  size_t items = count_blocks(rows, ROW_BLOCK);
+  size_t items = op_pieces_of(rows, ROW_BLOCK);
   FOR_BLOCKS(items, rows * columns, {
-    span b = block_at(rows, ROW_BLOCK, item);
+    op_piece b = op_piece_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++)
       memcpy(y + r * y_stride, x + r * x_stride, columns * sizeof *y);
   });
@@ -167,9 +152,9 @@ void op_copy_rows(alibi_context *context, size_t rows, size_t columns, const flo
 
 void op_add(alibi_context *context, size_t n, const float *x, float *y)
 {
-  size_t items = count_blocks(n, FLAT_BLOCK);
+  size_t items = op_pieces_of(n, FLAT_BLOCK);
   FOR_BLOCKS(items, n, {
-    span b = block_at(n, FLAT_BLOCK, item);
+    op_piece b = op_piece_at(n, FLAT_BLOCK, item);
     context->kernel->add(b.count, x + b.start, y + b.start);
   });
 }
@@ -180,11 +165,11 @@ void op_add(alibi_context *context, size_t n, const float *x, float *y)
 void op_drop(alibi_context *context, const op_dropout *d, size_t rows, size_t channels, const float *x, float *y,
              bool accumulate)
 {
-  size_t items = count_blocks(rows, ROW_BLOCK);
+  size_t items = op_pieces_of(rows, ROW_BLOCK);
   uint32_t threshold = (uint32_t)(d->rate * 0x1p24);
   float scale = (float)(1 / (1 - d->rate));
   FOR_BLOCKS(items, rows * channels, {
-    span b = block_at(rows, ROW_BLOCK, item);
+    op_piece b = op_piece_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++) {
       random_block bits = random_philox(d->seed ^ DROPOUT_STREAM, d->first_row + r, d->place);
       dropout_row row = {{bits.word[0], bits.word[1]}, threshold, scale};
@@ -198,9 +183,9 @@ void op_embedding_forward(alibi_context *context, size_t rows, size_t channels, 
                           float *x)
 {
   const kernel_table *k = context->kernel;
-  size_t items = count_blocks(rows, ROW_BLOCK);
+  size_t items = op_pieces_of(rows, ROW_BLOCK);
   FOR_BLOCKS(items, rows * channels, {
-    span b = block_at(rows, ROW_BLOCK, item);
+    op_piece b = op_piece_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++) {
       float *row = x + r * channels;
       if (table->parts) parts_read(k, table, tokens[r], 0, channels, row);
@@ -215,9 +200,9 @@ void op_embedding_backward(alibi_context *context, size_t rows, size_t channels,
                            const size_t *positions, float scale, const float *dx, float *dtable, float *dposition)
 {
   const kernel_table *k = context->kernel;
-  size_t items = count_blocks(channels, COLUMN_BLOCK);
+  size_t items = op_pieces_of(channels, COLUMN_BLOCK);
   FOR_BLOCKS(items, rows * channels, {
-    span b = block_at(channels, COLUMN_BLOCK, item);
+    op_piece b = op_piece_at(channels, COLUMN_BLOCK, item);
     for (size_t r = 0; r < rows; r++) {
       const float *row = dx + r * channels + b.start;
       k->add_scaled(b.count, scale, row, dtable + tokens[r] * channels + b.start);
@@ -230,9 +215,9 @@ void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_si
                const size_t *positions, bool inverse, float *x, size_t stride)
 {
   const kernel_table *k = context->kernel;
-  size_t items = count_blocks(rows, ROW_BLOCK), half = rotation->channels / 2;
+  size_t items = op_pieces_of(rows, ROW_BLOCK), half = rotation->channels / 2;
   FOR_BLOCKS(items, rows * heads * rotation->channels, {
-    span b = block_at(rows, ROW_BLOCK, item);
+    op_piece b = op_piece_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++)
       for (size_t h = 0; h < heads; h++)
         (rotation->adjacent ? k->rotate_adjacent : k->rotate)(half, rotation->cosine + positions[r] * half,
@@ -244,9 +229,9 @@ void op_rotate(alibi_context *context, size_t rows, size_t heads, size_t head_si
 void op_scale_heads(alibi_context *context, size_t rows, size_t heads, size_t head_size, const float *scale,
                     size_t length, const size_t *positions, float *x, size_t stride)
 {
-  size_t items = count_blocks(rows, ROW_BLOCK);
+  size_t items = op_pieces_of(rows, ROW_BLOCK);
   FOR_BLOCKS(items, rows * heads * head_size, {
-    span b = block_at(rows, ROW_BLOCK, item);
+    op_piece b = op_piece_at(rows, ROW_BLOCK, item);
     for (size_t r = b.start; r < b.start + b.count; r++)
       for (size_t h = 0; h < heads; h++)
         context->kernel->scale(head_size, scale[h * length + positions[r]], x + r * stride + h * head_size);
@@ -293,9 +278,9 @@ double op_sum_squares(alibi_context *context, size_t n, const float *x)
   double total = 0, partial[BATCH];
   for (size_t start = 0; start < n; start += (size_t)BATCH * FLAT_BLOCK) {
     size_t left = n - start < (size_t)BATCH * FLAT_BLOCK ? n - start : (size_t)BATCH * FLAT_BLOCK;
-    size_t items = count_blocks(left, FLAT_BLOCK);
+    size_t items = op_pieces_of(left, FLAT_BLOCK);
     FOR_BLOCKS(items, left, {
-      span b = block_at(left, FLAT_BLOCK, item);
+      op_piece b = op_piece_at(left, FLAT_BLOCK, item);
       partial[item] = context->kernel->sum_squares(b.count, x + start + b.start);
     });
     for (size_t i = 0; i < items; i++) total += partial[i];
@@ -306,9 +291,9 @@ double op_sum_squares(alibi_context *context, size_t n, const float *x)
 void op_adamw(alibi_context *context, size_t n, const adamw_step *step, const float *grad, float *value, float *m,
               float *v)
 {
-  size_t items = count_blocks(n, FLAT_BLOCK);
+  size_t items = op_pieces_of(n, FLAT_BLOCK);
   FOR_BLOCKS(items, n, {
-    span b = block_at(n, FLAT_BLOCK, item);
+    op_piece b = op_piece_at(n, FLAT_BLOCK, item);
     context->kernel->adamw(b.count, step, grad + b.start, value + b.start, m + b.start, v + b.start);
   });
 }

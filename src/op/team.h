@@ -7,6 +7,22 @@
 
 #include "base/context.h"
 
+/* Work is cut into fixed pieces, whose number no thread changes: here one of them. */
+typedef struct op_piece {
+  size_t start, count;
+} op_piece;
+
+static inline size_t op_pieces_of(size_t n, size_t size)
+{
+  return (n + size - 1) / size;
+}
+
+static inline op_piece op_piece_at(size_t n, size_t size, size_t item)
+{
+  size_t start = item * size;
+  return (op_piece){start, n - start < size ? n - start : size};
+}
+
 /* Threads for `items` pieces of work of `operations` multiply-adds or so together: all or the calling one, and no
  * bits depend on which.  Never some: libgomp ends the threads that a smaller team leaves over and makes them anew
  * for the next. */
