@@ -3,8 +3,8 @@
 
 usage: make_malformed_safetensors.py FOLDER
 
-FOLDER/expected.tsv has a line "name<TAB>part of the sentence" each (no sentence for what is right); name is a file or
-a folder to be opened.  Read by tests/malformed/open_malformed.c; needs Python alone."""
+FOLDER/expected.tsv has a line "name<TAB>part of the sentence" each (no sentence for what is right); name is a file
+or a folder to be opened.  Read by tests/malformed/open_malformed.c; needs Python alone."""
 import json
 import os
 import struct
@@ -67,11 +67,13 @@ case("header_with_nul", whole(b'{"w\\u0000":[]}'), "not valid JSON")
 case("header_nested", whole(b'{"w":' + b"[" * 100000 + b"]" * 100000 + b"}"), "at most 3 levels of JSON")
 case("header_nested_100", whole(b'{"w":' + b"[" * 100 + b"]" * 100 + b"}"), "at most 3 levels of JSON")
 
-case("header_of_many_values", whole(b'{"w":[' + b"0," * 5000000 + b"0]}"), "at most 4000000 values in the header, found 5000001")
+case("header_of_many_values", whole(b'{"w":[' + b"0," * 5000000 + b"0]}"),
+     "at most 4000000 values in the header, found 5000001")
 case("name_with_escapes", whole({"\x1b[31m\n": 7}), "tensor '?[31m?': expected an object")
 
 # Names.
-case("name_long", whole({"w" * 513: tensor([1], 0, 4)}, bytes(4)), "expected a name of at most 512 bytes, found 513")
+case("name_long", whole({"w" * 513: tensor([1], 0, 4)}, bytes(4)),
+     "expected a name of at most 512 bytes, found 513")
 case("name_twice", whole(b'{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},'
                          b'"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'), "duplicate")
 case("metadata_no_object", whole({"__metadata__": 7}), "__metadata__: expected an object")
@@ -106,7 +108,8 @@ one("offsets_a_text", {"dtype": "F32", "shape": [1], "data_offsets": ["0", "4"]}
 
 # Tensors beside each other.
 case("hole_before", whole({"w": tensor([1], 4, 8)}, bytes(8)), "(a hole)")
-case("hole_between", whole({"a": tensor([1], 0, 4), "b": tensor([1], 8, 12)}, bytes(12)), "'b': expected to begin at byte 4")
+case("hole_between", whole({"a": tensor([1], 0, 4), "b": tensor([1], 8, 12)}, bytes(12)),
+     "'b': expected to begin at byte 4")
 case("hole_after", whole({"w": tensor([1], 0, 4)}, bytes(5)), "expected 4 bytes of data, found 5")
 case("overlap", whole({"a": tensor([2], 0, 8), "b": tensor([2], 4, 12)}, bytes(12)), "(an overlap)")
 case("overlap_whole", whole({"a": tensor([1], 0, 4), "b": tensor([1], 0, 4)}, bytes(4)), "(an overlap)")
@@ -140,9 +143,12 @@ index("index_with_backslash", shard_map(w="..\\a.safetensors"), "expected the na
 index("index_dots", shard_map(w=".."), "expected the name of a file beside it")
 index("index_name_empty", shard_map(w=""), "expected the name of a file beside it")
 index("index_name_long", shard_map(w="a" * 300), "expected the name of a file beside it, found 'aaa")
-index("index_shard_absent", shard_map(w="b.safetensors"), "expected its shard 'b.safetensors' beside it, found none")
-index("index_tensor_absent", shard_map(w="a.safetensors", v="a.safetensors"), "tensor 'v': expected it in the shard")
-index("index_tensor_elsewhere", shard_map(w="a.safetensors", v="b.safetensors"), "tensor 'w': expected it in the shard", ("a.safetensors", "b.safetensors"))
+index("index_shard_absent", shard_map(w="b.safetensors"),
+      "expected its shard 'b.safetensors' beside it, found none")
+index("index_tensor_absent", shard_map(w="a.safetensors", v="a.safetensors"),
+      "tensor 'v': expected it in the shard")
+index("index_tensor_elsewhere", shard_map(w="a.safetensors", v="b.safetensors"),
+      "tensor 'w': expected it in the shard", ("a.safetensors", "b.safetensors"))
 index("index_tensor_not_in_map", shard_map(v="a.safetensors"), "tensor 'w': expected it in weight_map too")
 index("index_tensor_twice", b'{"weight_map":{"w":"a.safetensors","w":"a.safetensors"}}', "duplicate")
 put("index_shard_damaged/a.safetensors", good[:-1])

@@ -100,8 +100,8 @@ static status flatten(family_keys *keys, const char *path, const json_node *obje
     const json_node *node = node_member(object, i, &key);
     size_t size = strlen(path) + strlen(key) + 2;
     if (size > PATH_MOST || keys->count == KEYS_MOST)
-      return fail(error, ALIBI_BAD_INPUT, "%s: key '%.40s': expected at most %d keys of at most %d bytes", keys->what,
-                  key, KEYS_MOST, PATH_MOST);
+      return fail(error, ALIBI_BAD_INPUT, "%s: key '%.40s': expected at most %d keys of at most %d bytes",
+                  keys->what, key, KEYS_MOST, PATH_MOST);
     char *full = malloc(size);
     if (!full) return fail(error, ALIBI_FAILED, "not enough memory for the keys of a configuration");
     size_t before = strlen(path);
@@ -137,7 +137,8 @@ static status ignore(family_keys *keys, const char *const *names, alibi_error *e
     }
     keys->count = kept;
     if (found == 0)
-      return fail(error, ALIBI_INVALID, "ignore_config: expected keys of %s, found '%s', which is none", keys->what, names[n]);
+      return fail(error, ALIBI_INVALID, "ignore_config: expected keys of %s, found '%s', which is none",
+                  keys->what, names[n]);
     family_note(keys->notes, "key '%s': ignored, as asked", names[n]);
   }
   return ALIBI_OK;

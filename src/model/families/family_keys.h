@@ -43,7 +43,7 @@ void keys_expect_integer(family_keys *keys, const char *names, int64_t value);
 
 /* Understood, and without effect on any number; '*' for any text.  NULL-terminated list. */
 void keys_no_effect(family_keys *keys, const char *const *names);
-/* The same of what transformers writes into every configuration, where one lies within another ("attn_config."). */
+/* The same of what transformers writes into every configuration, where one lies within another, "attn_config.". */
 void keys_saved_within(family_keys *keys, const char *within);
 
 /* "config.json: ..." */
