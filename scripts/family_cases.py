@@ -1,6 +1,6 @@
 """The cases of make_family_golden.py: which tiny models there are, and what each of them shows.
 
-Configurations are written as the families' published config.json are (their key names, their old and new spellings).
+Configurations are written as the families' published config.json are (their key names, old and new spellings).
 """
 import dataclasses
 from typing import Callable
@@ -62,10 +62,11 @@ def published(architecture, model_type, **keys):
 # BLOOM
 
 def bloom(**keys):
-    base = dict(apply_residual_connection_post_layernorm=False, attention_dropout=0.0, attention_softmax_in_fp32=True,
-                bias_dropout_fusion=True, bos_token_id=1, eos_token_id=2, pad_token_id=3, unk_token_id=0,
-                hidden_dropout=0.0, layer_norm_epsilon=1e-5, masked_softmax_fusion=True, offset_alibi=100,
-                pretraining_tp=1, seq_length=128, slow_but_exact=False, skip_bias_add=True, n_layer=2)
+    base = dict(apply_residual_connection_post_layernorm=False, attention_dropout=0.0,
+                attention_softmax_in_fp32=True, bias_dropout_fusion=True, bos_token_id=1, eos_token_id=2,
+                pad_token_id=3, unk_token_id=0, hidden_dropout=0.0, layer_norm_epsilon=1e-5,
+                masked_softmax_fusion=True, offset_alibi=100, pretraining_tp=1, seq_length=128,
+                slow_but_exact=False, skip_bias_add=True, n_layer=2)
     return published("BloomForCausalLM", "bloom", **{**base, **keys})
 
 
@@ -111,13 +112,14 @@ case("mpt-storywriter", "mpt", "alibi_bias_max 16, clip_qkv 2, logit_scale inv_s
 case("mpt-grouped-biases", "mpt", "12 heads on 3 key-value heads, qk_ln, biases everywhere, expansion_ratio 3,"
      " logit_scale 0.7,"
      " alibi_bias_max 16",
-     mpt({"alibi_bias_max": 16, "kv_n_heads": 3, "attn_type": "grouped_query_attention", "qk_ln": True}, d_model=72,
-         n_heads=12,
+     mpt({"alibi_bias_max": 16, "kv_n_heads": 3, "attn_type": "grouped_query_attention", "qk_ln": True},
+         d_model=72, n_heads=12,
          n_layers=1, vocab_size=127, no_bias=False, expansion_ratio=3, logit_scale=0.7), reference="transcription",
          type="F16")
-case("mpt-learned-positions", "mpt", "alibi false: learned positions; multiquery_attention, qk_gn, clip_qkv, biases",
-     mpt({"alibi": False, "attn_type": "multiquery_attention", "qk_gn": True, "clip_qkv": 3.0}, d_model=48, n_heads=6,
-         vocab_size=129, no_bias=False, max_seq_len=320), reference="transcription", type="BF16")
+case("mpt-learned-positions", "mpt",
+     "alibi false: learned positions; multiquery_attention, qk_gn, clip_qkv, biases",
+     mpt({"alibi": False, "attn_type": "multiquery_attention", "qk_gn": True, "clip_qkv": 3.0}, d_model=48,
+         n_heads=6, vocab_size=129, no_bias=False, max_seq_len=320), reference="transcription", type="BF16")
 case("mpt-gated", "mpt", "ffn_type mptglu",
      mpt(d_model=40, n_heads=20, vocab_size=129, expansion_ratio=2,
          ffn_config={"ffn_type": "mptglu", "fc_type": "torch"}), reference="transcription", type="F16")
@@ -134,9 +136,9 @@ def falcon(**keys):
 
 FALCON_ROUNDED = {
     "exact": "float64; bias slope * (i - j) / sqrt(head size)",
-    "reference": "float64, but the bias is as transformers computes it in every run: slope of head h and key j both"
-    " rounded to"
-                 " bfloat16, their product rounded to bfloat16, then divided by sqrt(head size) with the scores"}
+    "reference": "float64, but the bias is as transformers computes it in every run: slope of head h and key j"
+                 " both rounded to bfloat16, their product rounded to bfloat16, then divided by sqrt(head size)"
+                 " with the scores"}
 
 case("falcon-rw-heads-12", "falcon", "falcon-rw: ALiBi, 12 heads, sequential, biases, q k v interleaved a head",
      falcon(alibi=True, bias=True, multi_query=False, parallel_attn=False, hidden_size=48, num_attention_heads=12,
@@ -148,15 +150,16 @@ case("falcon-rw-head-96-f16", "falcon", "falcon-rw: 2 heads of size 96, ffn_hidd
      falcon(alibi=True, bias=True, multi_query=False, parallel_attn=False, hidden_size=192, num_attention_heads=2,
             ffn_hidden_size=50, num_hidden_layers=1, vocab_size=121), type="F16", expectations=FALCON_ROUNDED,
             single="reference")
-case("falcon-7b", "falcon", "falcon-7b: RoPE, 6 query heads on one key-value head, parallel with one norm, no biases",
+case("falcon-7b", "falcon",
+     "falcon-7b: RoPE, 6 query heads on one key-value head, parallel with one norm, no biases",
      falcon(hidden_size=48, num_attention_heads=6, ffn_hidden_size=100, vocab_size=130), type="BF16")
 case("falcon-7b-head-80", "falcon", "RoPE, 2 query heads of size 80 on one key-value head, parallel with one norm",
      falcon(hidden_size=160, num_attention_heads=2, ffn_hidden_size=32, num_hidden_layers=1, vocab_size=122),
      type="BF16")
 case("falcon-40b", "falcon", "falcon-40b: new_decoder_architecture, two norms, 12 query heads in 3 groups, RoPE;"
      " three shards",
-     falcon(hidden_size=72, num_attention_heads=12, num_kv_heads=3, new_decoder_architecture=True, ffn_hidden_size=100,
-            vocab_size=134), type="F16", file="sharded")
+     falcon(hidden_size=72, num_attention_heads=12, num_kv_heads=3, new_decoder_architecture=True,
+            ffn_hidden_size=100, vocab_size=134), type="F16", file="sharded")
 case("falcon-11b", "falcon", "falcon-11b: new_decoder_architecture, num_ln_in_parallel_attn 1, 8 query heads in 4"
      " groups, untied, theta",
      falcon(hidden_size=64, num_attention_heads=8, num_kv_heads=4, new_decoder_architecture=True,
@@ -168,9 +171,10 @@ case("falcon-11b", "falcon", "falcon-11b: new_decoder_architecture, num_ln_in_pa
 # GPT-2
 
 def gpt2(**keys):
-    base = dict(activation_function="gelu_new", attn_pdrop=0.1, bos_token_id=50256, embd_pdrop=0.1, eos_token_id=50256,
-                layer_norm_epsilon=1e-5, n_ctx=320, n_positions=320, resid_pdrop=0.1, summary_activation=None,
-                summary_first_dropout=0.1, summary_proj_to_labels=True, summary_type="cls_index", summary_use_proj=True,
+    base = dict(activation_function="gelu_new", attn_pdrop=0.1, bos_token_id=50256, embd_pdrop=0.1,
+                eos_token_id=50256, layer_norm_epsilon=1e-5, n_ctx=320, n_positions=320, resid_pdrop=0.1,
+                summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True,
+                summary_type="cls_index", summary_use_proj=True,
                 task_specific_params={"text-generation": {"do_sample": True, "max_length": 50}}, n_layer=2)
     return published("GPT2LMHeadModel", "gpt2", **{**base, **keys})
 
@@ -182,7 +186,8 @@ def gpt2_masks(tensors):
     return {f"h.{i}.attn.bias": mask[:, :, :16, :16].contiguous() for i in range(layers)}
 
 
-case("gpt2-heads-6", "gpt2", "names without the prefix transformer., attn.bias in the file (cut to 16 x 16), 6 heads",
+case("gpt2-heads-6", "gpt2",
+     "names without the prefix transformer., attn.bias in the file (cut to 16 x 16), 6 heads",
      gpt2(n_embd=48, n_head=6, vocab_size=139), turned=True, rename=without_prefix, extra=gpt2_masks)
 
 case("gpt2-inner-bf16", "gpt2", "12 heads, n_inner 100, prefix transformer., lm_head.weight in the file as well,"
@@ -197,9 +202,9 @@ case("gpt2-torch", "gpt2", "weights as pytorch_model.bin; scale_attn_by_inverse_
 # GPT-NeoX
 
 def neox(**keys):
-    base = dict(bos_token_id=0, eos_token_id=0, hidden_act="gelu", layer_norm_eps=1e-5, max_position_embeddings=256,
-                num_hidden_layers=2, rotary_emb_base=10000, rotary_pct=0.25, tie_word_embeddings=False,
-                use_parallel_residual=True)
+    base = dict(bos_token_id=0, eos_token_id=0, hidden_act="gelu", layer_norm_eps=1e-5,
+                max_position_embeddings=256, num_hidden_layers=2, rotary_emb_base=10000, rotary_pct=0.25,
+                tie_word_embeddings=False, use_parallel_residual=True)
     return published("GPTNeoXForCausalLM", "gpt_neox", **{**base, **keys})
 
 
@@ -221,8 +226,8 @@ case("neox-parallel", "gpt_neox", "parallel residual, a quarter of a head of siz
                               vocab_size=140), type="F16",
      extra=neox_buffers)
 case("neox-sequential", "gpt_neox", "use_parallel_residual false, half of a head of size 8 rotated, gelu_new",
-     neox(hidden_size=48, intermediate_size=130, num_attention_heads=6, vocab_size=150, use_parallel_residual=False,
-          rotary_pct=0.5,
+     neox(hidden_size=48, intermediate_size=130, num_attention_heads=6, vocab_size=150,
+          use_parallel_residual=False, rotary_pct=0.5,
           hidden_act="gelu_new"), type="BF16")
 case("neox-head-80", "gpt_neox", "one head of size 80, rotary_pct 1, theta 50000, linear rope_scaling",
      neox(hidden_size=80, intermediate_size=64, num_attention_heads=1, num_hidden_layers=2, vocab_size=120,
@@ -234,50 +239,56 @@ case("neox-head-80", "gpt_neox", "one head of size 80, rotary_pct 1, theta 50000
 
 def llama(**keys):
     base = dict(attention_bias=False, attention_dropout=0.0, bos_token_id=1, eos_token_id=2, hidden_act="silu",
-                max_position_embeddings=2048, mlp_bias=False, pretraining_tp=1, rms_norm_eps=1e-5, rope_scaling=None,
-                rope_theta=10000.0, tie_word_embeddings=False, num_hidden_layers=2, intermediate_size=92,
-                hidden_size=48)
+                max_position_embeddings=2048, mlp_bias=False, pretraining_tp=1, rms_norm_eps=1e-5,
+                rope_scaling=None, rope_theta=10000.0, tie_word_embeddings=False, num_hidden_layers=2,
+                intermediate_size=92, hidden_size=48)
     return published("LlamaForCausalLM", "llama", **{**base, **keys})
 
 
 case("llama-3-heads-6", "llama", "Llama 3: 6 heads on 2 key-value heads, theta 500000, weights in bf16",
-     llama(num_attention_heads=6, num_key_value_heads=2, head_dim=16, rope_theta=500000.0, max_position_embeddings=8192,
-           vocab_size=143), type="BF16")
+     llama(num_attention_heads=6, num_key_value_heads=2, head_dim=16, rope_theta=500000.0,
+           max_position_embeddings=8192, vocab_size=143), type="BF16")
 case("llama-2", "llama", "Llama 2: 8 heads, rms_norm_eps 1e-6, untied",
-     llama(num_attention_heads=8, num_key_value_heads=8, hidden_size=64, rms_norm_eps=1e-6, vocab_size=145), type="F16")
+     llama(num_attention_heads=8, num_key_value_heads=8, hidden_size=64, rms_norm_eps=1e-6, vocab_size=145),
+     type="F16")
 case("llama-1-old-keys", "llama", "no num_key_value_heads, no rope_theta; rotary_emb.inv_freq in the file; three"
      " shards",
      {k: v for k, v in llama(num_attention_heads=6, hidden_size=48,
                              vocab_size=138).items() if not k.startswith("rope_")},
-     type="F16", file="sharded", extra=lambda t: {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": torch.ones(4) for i in range(2)})
+     type="F16", file="sharded",
+     extra=lambda t: {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": torch.ones(4) for i in range(2)})
 case("llama-head-80-biases", "llama", "2 heads of size 80 on one, attention_bias and mlp_bias, tied",
      llama(num_attention_heads=2, num_key_value_heads=1, head_dim=80, attention_bias=True, mlp_bias=True,
            tie_word_embeddings=True, vocab_size=126), type="BF16")
 LLAMA3 = {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192}
 case("llama-3.1", "llama", "Llama 3.1: rope_scaling llama3, heads of size 64, one layer",
      llama(num_attention_heads=4, num_key_value_heads=2, head_dim=64, num_hidden_layers=1, rope_theta=500000.0,
-           max_position_embeddings=131072, rope_scaling={**LLAMA3, "rope_type": "llama3"}, vocab_size=128), type="BF16")
-case("llama-3.2", "llama", "Llama 3.2: rope_scaling llama3 with factor 32 and a short original length (64), tied, 12"
+           max_position_embeddings=131072, rope_scaling={**LLAMA3, "rope_type": "llama3"}, vocab_size=128),
+     type="BF16")
+case("llama-3.2", "llama",
+     "Llama 3.2: rope_scaling llama3 with factor 32 and a short original length (64), tied, 12"
      " heads on 4",
-     llama(num_attention_heads=12, num_key_value_heads=4, head_dim=16, num_hidden_layers=1, tie_word_embeddings=True,
-           rope_theta=500000.0,
+     llama(num_attention_heads=12, num_key_value_heads=4, head_dim=16, num_hidden_layers=1,
+           tie_word_embeddings=True, rope_theta=500000.0,
            max_position_embeddings=131072, vocab_size=136,
            rope_scaling={**LLAMA3, "factor": 32.0, "original_max_position_embeddings": 64, "rope_type": "llama3"}),
            type="F16")
 case("llama-linear", "llama", "rope_scaling linear (old key `type`), factor 4",
      llama(num_attention_heads=6, num_key_value_heads=3, head_dim=16, max_position_embeddings=75, vocab_size=132,
            rope_scaling={"type": "linear", "factor": 4.0}), type="BF16")
-case("llama-dynamic", "llama", "rope_scaling dynamic, factor 2, max_position_embeddings 128; depends on the declared"
+case("llama-dynamic", "llama",
+     "rope_scaling dynamic, factor 2, max_position_embeddings 128; depends on the declared"
      " length",
      llama(num_attention_heads=6, num_key_value_heads=2, head_dim=16, max_position_embeddings=128, vocab_size=132,
            rope_scaling={"type": "dynamic", "factor": 2.0}), type="F16")
 case("llama-yarn", "llama", "rope_scaling yarn, factor 4, original length 64",
-     llama(num_attention_heads=6, num_key_value_heads=2, head_dim=32, max_position_embeddings=256, num_hidden_layers=1,
-           vocab_size=132,
+     llama(num_attention_heads=6, num_key_value_heads=2, head_dim=32, max_position_embeddings=256,
+           num_hidden_layers=1, vocab_size=132,
            rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}), type="BF16")
-case("llama-yarn-options", "llama", "rope_scaling yarn with attention_factor, beta_fast, beta_slow, truncate false",
-     llama(num_attention_heads=4, num_key_value_heads=2, head_dim=32, max_position_embeddings=512, num_hidden_layers=1,
-           vocab_size=132,
+case("llama-yarn-options", "llama",
+     "rope_scaling yarn with attention_factor, beta_fast, beta_slow, truncate false",
+     llama(num_attention_heads=4, num_key_value_heads=2, head_dim=32, max_position_embeddings=512,
+           num_hidden_layers=1, vocab_size=132,
            rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64,
                          "attention_factor": 1.5,
                          "beta_fast": 16.0, "beta_slow": 2.0, "truncate": False}), type="F16")
@@ -314,20 +325,21 @@ case("qwen2-tied", "qwen2", "biases on q, k, v only; 6 heads on 2, tied; a slidi
 case("qwen2-untied", "qwen2", "12 heads on 4, untied, no sliding_window key",
      {k: v for k, v in qwen2(hidden_size=72, intermediate_size=90, num_attention_heads=12, num_key_value_heads=4,
                              num_hidden_layers=1, vocab_size=128,
-                             tie_word_embeddings=False).items() if k not in ("sliding_window", "max_window_layers")},
+                             tie_word_embeddings=False).items()
+                             if k not in ("sliding_window", "max_window_layers")},
                              type="F16")
 
 
 def mistral(**keys):
-    base = dict(attention_dropout=0.0, bos_token_id=1, eos_token_id=2, hidden_act="silu", max_position_embeddings=32768,
-                rms_norm_eps=1e-5, rope_theta=10000.0, sliding_window=None, tie_word_embeddings=False,
-                num_hidden_layers=2)
+    base = dict(attention_dropout=0.0, bos_token_id=1, eos_token_id=2, hidden_act="silu",
+                max_position_embeddings=32768, rms_norm_eps=1e-5, rope_theta=10000.0, sliding_window=None,
+                tie_word_embeddings=False, num_hidden_layers=2)
     return published("MistralForCausalLM", "mistral", **{**base, **keys})
 
 
 case("mistral-window", "mistral", "sliding_window 96, 8 heads on 2",
-     mistral(hidden_size=64, intermediate_size=110, num_attention_heads=8, num_key_value_heads=2, sliding_window=96,
-             num_hidden_layers=1, vocab_size=128), type="BF16")
+     mistral(hidden_size=64, intermediate_size=110, num_attention_heads=8, num_key_value_heads=2,
+             sliding_window=96, num_hidden_layers=1, vocab_size=128), type="BF16")
 case("mistral-no-window", "mistral", "sliding_window null, head_dim apart from the width (24), theta 1000000",
      mistral(hidden_size=64, intermediate_size=110, num_attention_heads=6, num_key_value_heads=3, head_dim=24,
              rope_theta=1000000.0, num_hidden_layers=1, vocab_size=137), type="F16")
@@ -336,15 +348,17 @@ case("mistral-no-window", "mistral", "sliding_window null, head_dim apart from t
 # Families outside of transformers
 
 def baichuan(**keys):
-    base = dict(_from_model_config=True, auto_map={"AutoConfig": "configuration_baichuan.BaichuanConfig",
-                                                   "AutoModelForCausalLM": "modeling_baichuan.BaichuanForCausalLM"},
-                bos_token_id=1, eos_token_id=2, gradient_checkpointing=False, hidden_act="silu", model_max_length=128,
-                num_hidden_layers=40, pad_token_id=0, rms_norm_eps=1e-6, tie_word_embeddings=False)
+    base = dict(_from_model_config=True,
+                auto_map={"AutoConfig": "configuration_baichuan.BaichuanConfig",
+                          "AutoModelForCausalLM": "modeling_baichuan.BaichuanForCausalLM"},
+                bos_token_id=1, eos_token_id=2, gradient_checkpointing=False, hidden_act="silu",
+                model_max_length=128, num_hidden_layers=40, pad_token_id=0, rms_norm_eps=1e-6,
+                tie_word_embeddings=False)
     return published("BaichuanForCausalLM", "baichuan", **{**base, **keys})
 
 
 def calm(tensors):
-    """Forty layers of random weights: their contributions to the stream are made small, or rounding would grow with depth."""
+    """Forty layers of random weights: what they add to the stream is made small, or rounding grows with depth."""
     for name in tensors:
         if name.endswith(("o_proj.weight", "down_proj.weight")):
             tensors[name].mul_(0.3)
@@ -354,10 +368,12 @@ case("baichuan-13b", "baichuan", "Baichuan-13B (40 layers are its sign): 12 head
      " model_max_length",
      baichuan(hidden_size=24, intermediate_size=21, num_attention_heads=12, vocab_size=125), type="BF16",
      reference="transcription", adjust=calm)
-case("baichuan2-13b", "baichuan", "Baichuan2-13B: rows of lm_head have length one; its sign is the key z_loss_weight",
+case("baichuan2-13b", "baichuan",
+     "Baichuan2-13B: rows of lm_head have length one; its sign is the key z_loss_weight",
      baichuan(hidden_size=16, intermediate_size=18, num_attention_heads=4, vocab_size=130, z_loss_weight=0,
               tokenizer_class="BaichuanTokenizer"), type="BF16", reference="transcription", adjust=calm)
-case("baichuan2-7b", "baichuan", "Baichuan2-7B: RoPE and rows of lm_head of length one; its sign is the class of the"
+case("baichuan2-7b", "baichuan",
+     "Baichuan2-7B: RoPE and rows of lm_head of length one; its sign is the class of the"
      " model, which version 1 spells BaiChuanForCausalLM",
      baichuan(hidden_size=48, intermediate_size=50, num_attention_heads=6, num_hidden_layers=2, vocab_size=131,
               max_position_embeddings=128), type="BF16", reference="transcription")
@@ -372,10 +388,11 @@ def refact(**keys):
     return published("GPTRefactForCausalLM", "gpt_refact", **{**base, **keys})
 
 
-case("refact-heads-6", "refact", "6 heads on one, LayerNorm without bias, feed-forward 256; longer than n_positions",
+case("refact-heads-6", "refact",
+     "6 heads on one, LayerNorm without bias, feed-forward 256; longer than n_positions",
      refact(n_embd=48, n_head=6, n_layer=1, vocab_size=140), type="BF16", reference="transcription")
-case("refact-heads-8", "refact", "8 heads on one, one layer", refact(n_embd=32, n_head=8, n_layer=1, vocab_size=128),
-     reference="transcription", type="F16")
+case("refact-heads-8", "refact", "8 heads on one, one layer",
+     refact(n_embd=32, n_head=8, n_layer=1, vocab_size=128), reference="transcription", type="F16")
 
 
 def gpt_mu(model_type, **keys):
@@ -385,11 +402,13 @@ def gpt_mu(model_type, **keys):
                 scale_attn_weights=True,
                 n_layer=2)
     if model_type == "btlm":
-        base.update(mup_embeddings_scale=14.6, mup_output_alpha=2.22, mup_scale_qk_dot_by_d=True, mup_width_scale=0.1)
+        base.update(mup_embeddings_scale=14.6, mup_output_alpha=2.22, mup_scale_qk_dot_by_d=True,
+                    mup_width_scale=0.1)
     else:
         base.update(embeddings_scale=14.6, scale_qk_dot_by_d=True, width_scale=0.111)
         if any(key.startswith("mup_") for key in keys):  # newer Jais has BTLM's names
-            base = {k: v for k, v in base.items() if k not in ("embeddings_scale", "scale_qk_dot_by_d", "width_scale")}
+            base = {k: v for k, v in base.items()
+                    if k not in ("embeddings_scale", "scale_qk_dot_by_d", "width_scale")}
     architecture = "BTLMLMHeadModel" if model_type == "btlm" else "JAISLMHeadModel"
     return published(architecture, model_type, **{**base, **keys})
 
@@ -404,7 +423,8 @@ def nearly_by_the_rule(tensors):
     tensors["transformer.relative_pe.slopes"].mul_(1.25)
 
 
-case("btlm-heads-6", "btlm", "6 heads, n_inner 101, scores / head size, slopes stored; longer than n_positions; also"
+case("btlm-heads-6", "btlm",
+     "6 heads, n_inner 101, scores / head size, slopes stored; longer than n_positions; also"
      " lm_head.weight",
      gpt_mu("btlm", n_embd=48, n_head=6, n_inner=101, vocab_size=139), turned=True, reference="transcription",
      adjust=by_the_rule, type="F16", extra=lambda t: {"lm_head.weight": t["transformer.wte.weight"].clone()})
@@ -412,9 +432,9 @@ case("btlm-slopes", "btlm", "stored slopes differ from the rule by 5/4, and it i
      " sqrt(head size)",
      gpt_mu("btlm", n_embd=40, n_head=20, n_inner=54, vocab_size=128, mup_scale_qk_dot_by_d=False), turned=True,
      reference="transcription", adjust=nearly_by_the_rule, type="F16")
-case("jais-heads-12", "jais", "12 heads, n_inner 77; weights and slopes in bf16", gpt_mu("jais", n_embd=60, n_head=12,
-                                                                                         n_inner=77,
-     vocab_size=128), turned=True, reference="transcription", adjust=by_the_rule, type="BF16")
+case("jais-heads-12", "jais", "12 heads, n_inner 77; weights and slopes in bf16",
+     gpt_mu("jais", n_embd=60, n_head=12, n_inner=77, vocab_size=128), turned=True, reference="transcription",
+     adjust=by_the_rule, type="BF16")
 case("jais-linear", "jais", "alibi_scaling linear with a factor, scale_attn_by_inverse_layer_idx, newer names"
      " (mup_...)",
      gpt_mu("jais", n_embd=32, n_head=4, n_inner=45, vocab_size=128, scale_attn_by_inverse_layer_idx=True,
@@ -422,8 +442,8 @@ case("jais-linear", "jais", "alibi_scaling linear with a factor, scale_attn_by_i
             alibi_scaling={"type": "linear", "factor": 2.5}), turned=True, reference="transcription",
             adjust=by_the_rule)
 case("jais-unscaled", "jais", "scale_attn_weights false turns scale_qk_dot_by_d off: scores are not divided",
-     gpt_mu("jais", n_embd=32, n_head=4, n_inner=45, n_layer=1, vocab_size=128, scale_attn_weights=False), turned=True,
-     reference="transcription", adjust=by_the_rule, type="F16")
+     gpt_mu("jais", n_embd=32, n_head=4, n_inner=45, n_layer=1, vocab_size=128, scale_attn_weights=False),
+     turned=True, reference="transcription", adjust=by_the_rule, type="F16")
 case("jais-dynamic", "jais", "alibi_scaling linear with train_seq_len 128: distances / (300 / 128); depends on the"
      " declared length",
      gpt_mu("jais", n_embd=32, n_head=4, n_inner=45, vocab_size=128, alibi_scaling={"type": "linear",
@@ -434,11 +454,12 @@ case("jais-dynamic", "jais", "alibi_scaling linear with train_seq_len 128: dista
 def jina(form="jinaai/jina-bert-implementation", **keys):
     base = dict(attention_probs_dropout_prob=0.0, attn_implementation="torch", classifier_dropout=None,
                 emb_pooler="mean",
-                feed_forward_type="geglu", gradient_checkpointing=False, hidden_act="gelu", hidden_dropout_prob=0.1,
-                layer_norm_eps=1e-12, max_position_embeddings=8192, num_hidden_layers=2, pad_token_id=0,
-                position_embedding_type="alibi", type_vocab_size=2,
+                feed_forward_type="geglu", gradient_checkpointing=False, hidden_act="gelu",
+                hidden_dropout_prob=0.1, layer_norm_eps=1e-12, max_position_embeddings=8192, num_hidden_layers=2,
+                pad_token_id=0, position_embedding_type="alibi", type_vocab_size=2,
                 auto_map={name: f"{form}--{file}" for name, file in [
-                    ("AutoConfig", "configuration_bert.JinaBertConfig"), ("AutoModel", "modeling_bert.JinaBertModel"),
+                    ("AutoConfig", "configuration_bert.JinaBertConfig"),
+                    ("AutoModel", "modeling_bert.JinaBertModel"),
                     ("AutoModelForMaskedLM", "modeling_bert.JinaBertForMaskedLM")]})
     return published("JinaBertForMaskedLM", "bert", **{**base, **keys})
 
@@ -451,7 +472,8 @@ case("jina-heads-12-reglu", "jina-bert-v2", "encoder, 12 heads, reglu, weights i
      jina(hidden_size=60, intermediate_size=60, num_attention_heads=12, vocab_size=128, feed_forward_type="reglu"),
      causal=False,
      reference="transcription", type="F16")
-case("jina-qk-norm", "jina-bert-v2", "encoder with layer_norm_q and layer_norm_k, mlp.up_gated_layer = [up | gate],"
+case("jina-qk-norm", "jina-bert-v2",
+     "encoder with layer_norm_q and layer_norm_k, mlp.up_gated_layer = [up | gate],"
      " and layer_norm_1"
      " after attention.output.LayerNorm (the layer's input is added twice)",
      jina("jinaai/jina-bert-v2-qk-post-norm", hidden_size=48, intermediate_size=70, num_attention_heads=6,
@@ -478,7 +500,8 @@ def jais_scaled(tensors):
 
 gguf_case("gguf-bloom", "bloom", "q, k, v re-packed, output.weight a copy of the embeddings; 6 heads",
           bloom(hidden_size=48, n_head=6, n_layer=1, vocab_size=150))
-gguf_case("gguf-mpt", "mpt", "kv_n_heads 3, biases, clamp_kqv, max_alibi_bias 16, tied; the activation is gelu by erf",
+gguf_case("gguf-mpt", "mpt",
+          "kv_n_heads 3, biases, clamp_kqv, max_alibi_bias 16, tied; the activation is gelu by erf",
           mpt({"alibi_bias_max": 16, "kv_n_heads": 3, "clip_qkv": 2.0}, d_model=48, n_heads=12, vocab_size=127,
               no_bias=False),
           reference="transcription")
@@ -491,9 +514,11 @@ gguf_case("gguf-gptneox", "gpt_neox", "q, k, v re-packed, rope.dimension_count 4
 gguf_case("gguf-falcon-7b", "falcon", "q, k, v in blocks, one key-value head, output tied",
           falcon(hidden_size=48, num_attention_heads=6, vocab_size=130))
 gguf_case("gguf-falcon-40b", "falcon", "two norms (attn_norm is ln_mlp, attn_norm_2 is ln_attn), 3 groups",
-          falcon(hidden_size=48, num_attention_heads=6, num_kv_heads=3, new_decoder_architecture=True, vocab_size=130))
+          falcon(hidden_size=48, num_attention_heads=6, num_kv_heads=3, new_decoder_architecture=True,
+                 vocab_size=130))
 gguf_case("gguf-llama", "llama", "q and k permuted; 6 heads on 2, head size 16 apart from the width",
-          llama(num_attention_heads=6, num_key_value_heads=2, head_dim=16, num_hidden_layers=1, vocab_size=143), "F32")
+          llama(num_attention_heads=6, num_key_value_heads=2, head_dim=16, num_hidden_layers=1, vocab_size=143),
+          "F32")
 gguf_case("gguf-llama-3.2", "llama", "rope_freqs.weight holds llama3 scaling; tied, no output.weight",
           llama(num_attention_heads=6, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True,
                 rope_theta=500000.0,
@@ -511,10 +536,12 @@ gguf_case("gguf-baichuan-13b", "baichuan", "W_pack split, q and k permuted, rope
           " blocks)",
           baichuan(hidden_size=16, intermediate_size=18, num_attention_heads=4, vocab_size=130),
           reference="transcription", adjust=calm)
-gguf_case("gguf-refact", "refact", "attn_k, attn_v, ffn_gate, ffn_up split; the norm is LayerNorm though the key is"
+gguf_case("gguf-refact", "refact",
+          "attn_k, attn_v, ffn_gate, ffn_up split; the norm is LayerNorm though the key is"
           " layer_norm_rms_epsilon",
           refact(n_embd=48, n_head=6, n_layer=1, vocab_size=140), reference="transcription")
-gguf_case("gguf-jais", "jais", "transposed, scales inside of token_embd and output, max_alibi_bias 8, scores / head"
+gguf_case("gguf-jais", "jais",
+          "transposed, scales inside of token_embd and output, max_alibi_bias 8, scores / head"
           " size",
           gpt_mu("jais", n_embd=48, n_head=6, n_inner=77, vocab_size=128), turned=True, reference="transcription",
           adjust=jais_scaled,
@@ -523,12 +550,14 @@ gguf_case("gguf-jais", "jais", "transposed, scales inside of token_embd and outp
 gguf_case("gguf-jina", "jina-bert-v2", "encoder; ffn_gate and ffn_up apart",
           jina(hidden_size=48, intermediate_size=70, num_attention_heads=6, vocab_size=141), causal=False,
           reference="transcription")
-gguf_case("gguf-jina-fused", "jina-bert-v2-fused", "encoder; ffn_up holds [gate | up], no ffn_gate (newer converters)",
+gguf_case("gguf-jina-fused", "jina-bert-v2-fused",
+          "encoder; ffn_up holds [gate | up], no ffn_gate (newer converters)",
           jina(hidden_size=32, intermediate_size=40, num_attention_heads=4, vocab_size=128), causal=False,
           reference="transcription",
           family="jina-bert-v2")
 for quantised in ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"):
-    gguf_case("gguf-llama-" + quantised.lower(), "llama", "every matrix in this type; the expected logits are those"
+    gguf_case("gguf-llama-" + quantised.lower(), "llama",
+              "every matrix in this type; the expected logits are those"
               " of the"
               " dequantised weights", llama(num_attention_heads=4, num_key_value_heads=2, hidden_size=64,
                                             intermediate_size=96,
@@ -536,7 +565,8 @@ for quantised in ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"):
 K_MODEL = llama(num_attention_heads=4, num_key_value_heads=1, hidden_size=256, intermediate_size=256,
                 num_hidden_layers=1,
                 vocab_size=64)
-gguf_case("gguf-llama-q4_k", "llama", "every matrix in this type, of random blocks; the expected logits are those of"
+gguf_case("gguf-llama-q4_k", "llama",
+          "every matrix in this type, of random blocks; the expected logits are those of"
           " the dequantised"
           " weights", K_MODEL, "Q4_K")
 gguf_case("gguf-llama-q5_k-q6_k", "llama", "random blocks: Q6_K in attn_v, ffn_down, output, Q5_K in the other"

@@ -1,9 +1,9 @@
 """Model families that transformers does not have, written in PyTorch from what their authors publish about them.
 
-They are references for make_family_golden.py: the plain formula, matrices of scores, nothing shared with the library.  A
-family is two functions: shapes(config) names its tensors as published checkpoints do, forward(config, tensors, tokens)
-computes the logits (encoders: the last hidden states) in whatever type the tensors have.  `layers`, a list, receives the
-hidden states after the embedding and after each layer.
+They are references for make_family_golden.py: the plain formula, matrices of scores, nothing shared with the
+library.  A family is two functions: shapes(config) names its tensors as published checkpoints do, forward(config,
+tensors, tokens) computes the logits (encoders: the last hidden states) in whatever type the tensors have.
+`layers`, a list, receives the hidden states after the embedding and after each layer.
 
 Shapes in comments: T tokens, H heads, G key-value heads, D head size, C channels.
 """
@@ -15,7 +15,8 @@ import torch.nn.functional as F
 
 
 def slopes(heads, maximum=8):
-    """ALiBi's slopes by their exponents: 2^(-maximum (h+1) / F) for the first F heads, F the power of two below `heads`."""
+    """ALiBi's slopes by their exponents: 2^(-maximum (h+1) / F) for the first F heads, F the power of two below
+     `heads`."""
     power = 1 << (heads.bit_length() - 1)
     exponents = [(h + 1) / power for h in range(power)]
     exponents += [(2 * h + 1) / (2 * power) for h in range(heads - power)]
@@ -31,7 +32,8 @@ def attend(q, k, v, heads, kv_heads, scale, bias, causal=True, cap=None):
     """q [T, H D], k and v [T, G D], bias [H, T, T] or None -> [T, H D]"""
     count = q.shape[0]
     q = q.view(count, heads, -1).transpose(0, 1)
-    k, v = (x.view(count, kv_heads, -1).transpose(0, 1).repeat_interleave(heads // kv_heads, dim=0) for x in (k, v))
+    k, v = (x.view(count, kv_heads, -1).transpose(0, 1).repeat_interleave(heads // kv_heads, dim=0)
+            for x in (k, v))
     scores = (q @ k.transpose(1, 2)) * scale
     if cap:
         scores = cap * torch.tanh(scores / cap)
@@ -65,13 +67,14 @@ def keep(layers, x):
         layers.append(x)
 
 
-# MPT, with what transformers' own MPT leaves out: alibi_bias_max, qk_ln, qk_gn, grouped queries, biases, gated feed-forward,
-# logit scale, caps.
+# MPT, with what transformers' own MPT leaves out: alibi_bias_max, qk_ln, qk_gn, grouped queries, biases, gated
+# feed-forward, logit scale, caps.
 
 def mpt_sizes(c):
     a = c["attn_config"]
     kv_heads = a.get("kv_n_heads") or (1 if a.get("attn_type") == "multiquery_attention" else c["n_heads"])
-    return c["d_model"], c["n_heads"], kv_heads, c["d_model"] // c["n_heads"], int(c["d_model"] * c["expansion_ratio"])
+    return (c["d_model"], c["n_heads"], kv_heads, c["d_model"] // c["n_heads"],
+            int(c["d_model"] * c["expansion_ratio"]))
 
 
 def mpt_gated(c):
@@ -296,8 +299,9 @@ def jais_forward(c, t, tokens, layers=None):
                                                                  t["transformer.wte.weight"]).T * scale
 
 
-# Jina's encoders, in two published forms: jina-embeddings-v2 (mlp.gated_layers) and the one with normalised queries and keys
-# (mlp.up_gated_layer), whose attention part adds its input twice: norm_1(x + norm(x + attention(x))).
+# Jina's encoders, in two published forms: jina-embeddings-v2 (mlp.gated_layers) and the one with normalised
+# queries and keys (mlp.up_gated_layer), whose attention part adds its input twice: norm_1(x + norm(x +
+# attention(x))).
 
 def jina_shapes(c):
     width, inner, normed = c["hidden_size"], c["intermediate_size"], jina_normed(c)
@@ -354,16 +358,18 @@ def jina_forward(c, t, tokens, layers=None):
         if normed:
             x = layer_norm(x + y, t, layer + "layer_norm_1", epsilon)
             up, gate = linear(x, t, layer + "mlp.up_gated_layer").chunk(2, -1)
-            x = layer_norm(x + linear(activation(gate) * up, t, layer + "mlp.down_layer"), t, layer + "layer_norm_2",
+            x = layer_norm(x + linear(activation(gate) * up, t, layer + "mlp.down_layer"), t,
+                           layer + "layer_norm_2",
                            epsilon)
         else:
             gate, up = linear(y, t, layer + "mlp.gated_layers").chunk(2, -1)
-            x = layer_norm(y + linear(activation(gate) * up, t, layer + "mlp.wo"), t, layer + "mlp.layernorm", epsilon)
+            x = layer_norm(y + linear(activation(gate) * up, t, layer + "mlp.wo"), t, layer + "mlp.layernorm",
+                           epsilon)
         keep(layers, x)
     return x
 
 
 FAMILIES = {name: types.SimpleNamespace(shapes=shapes, forward=forward) for name, shapes, forward in [
     ("mpt", mpt_shapes, mpt_forward), ("baichuan", baichuan_shapes, baichuan_forward),
-    ("refact", refact_shapes, refact_forward), ("btlm", jais_shapes, jais_forward), ("jais", jais_shapes, jais_forward),
-    ("jina-bert-v2", jina_shapes, jina_forward)]}
+    ("refact", refact_shapes, refact_forward), ("btlm", jais_shapes, jais_forward),
+    ("jais", jais_shapes, jais_forward), ("jina-bert-v2", jina_shapes, jina_forward)]}
