@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Tokenizers of every kind, and what Hugging Face's library makes of texts with them.
 
-usage: make_tokenizer_json_golden.py check LIBALIBI.so [TEXTS]     random and adversarial texts: equal ids and texts?
-       make_tokenizer_json_golden.py characters LIBALIBI.so        every character of Unicode, in every step that asks for kinds of them
-       make_tokenizer_json_golden.py names LIBALIBI.so [TEXTS]     names of pre-tokenizers in GGUF files, as random texts show them
-       make_tokenizer_json_golden.py write FOLDER                  tests/golden/tokenizers: tokenizer.json files, texts
-       make_tokenizer_json_golden.py published LIBALIBI.so FOLDER  published tokenizers and vectors (gpt2/, vectors/ ...)
+usage: make_tokenizer_json_golden.py COMMAND ...
+  check LIBALIBI.so [TEXTS]     random and adversarial texts: equal ids and texts?
+  characters LIBALIBI.so        every character of Unicode, in every step that asks for kinds of them
+  names LIBALIBI.so [TEXTS]     names of pre-tokenizers in GGUF files, as random texts show them
+  write FOLDER                  tests/golden/tokenizers: tokenizer.json files, texts
+  published LIBALIBI.so FOLDER  published tokenizers and vectors (gpt2/, vectors/ ...)
 (pip install tokenizers)
 
 (ONLY=name: some of them; SHOW=n: so many differences each; WILD=1: texts of all of Unicode.)
@@ -27,29 +28,34 @@ from tokenizers import Tokenizer, models, trainers, pre_tokenizers, normalizers
 # ---- texts ----
 
 WORDS = """the lighthouse keeper counted ships that passed in the night and wrote their number in a book There were
-three on first second thirteen none It's a quiet sea he said I'm I'll we've they're don't He'd seen quieter salt tin
-letters news of other keepers unaffable affable loving lower newest widest hello world Hello World HELLO running""".split()
-FOREIGN = """café naïve Führer Straße Größe übermäßig résumé Ångström İstanbul ISTANBUL ıslak Ελληνικά άνθρωπος Σίσυφος
-мир война Привет её ёлка 灯台 番人 船 数える ひらがな カタカナ コーヒー ハンバーグ 한국어 안녕하세요 शब्द हिन्दी नमस्ते
+three on first second thirteen none It's a quiet sea he said I'm I'll we've they're don't He'd seen quieter salt
+tin letters news of other keepers unaffable affable loving lower newest widest hello world
+Hello World HELLO running""".split()
+FOREIGN = """café naïve Führer Straße Größe übermäßig résumé Ångström İstanbul ISTANBUL ıslak Ελληνικά άνθρωπος
+Σίσυφος мир война Привет её ёлка 灯台 番人 船 数える ひらがな カタカナ コーヒー ハンバーグ 한국어 안녕하세요 शब्द हिन्दी नमस्ते
 مرحبا العربية שלום עברית ไทย สวัสดี Việt Cửa ðorg ÿ ﬁn ﬃ ½ ¼ Ⅷ ⅷ ² ³ ㎏ ① ㈱ ａｂｃ １２３ ﾊﾝｶｸ ǅ ŉ ſt ꙮ""".split()
-COMBINED = [unicodedata.normalize("NFD", w) for w in FOREIGN] + ["e\u0301", "e\u0323\u0301", "e\u0301\u0323", "\u0301",
-            "a\u0300\u0301\u0302\u0316", "\u1100\u1161\u11a8", "\uac00\u11a8", "\u0344", "\u212b", "\u2126", "\ufb01"]
+COMBINED = [unicodedata.normalize("NFD", w) for w in FOREIGN] + [
+    "e\u0301", "e\u0323\u0301", "e\u0301\u0323", "\u0301", "a\u0300\u0301\u0302\u0316",
+    "\u1100\u1161\u11a8", "\uac00\u11a8", "\u0344", "\u212b", "\u2126", "\ufb01"]
 EMOJI = ["🚀", "😶‍🌫️", "👩‍🚀", "🐘", "✅", "👍🏽", "🇩🇪", "❤️", "☺", "🚢🚢"]
-SPACES = [" ", "  ", "   ", " " * 7, "\t", "\n", "\r\n", "\n\n\n", "\u00a0", "\u3000", "\u2003", "\u2028", "\u200b", "\u200d", "\u180e",
-          "\x85", "\x0b", "\x0c", "\ufeff", "\u2581", "\u2581\u2581"]
-MARKS = list(".,;:!?'\"()[]{}<>/\\|@#$%^&*-_=+`~") + ["...", "…", "，", "。", "、", "—", "–", "«", "»", "„", "।", "۔", "،", "¿", "¡", "¶", "·",
-          "''", "``", "--", "_x_", "°", "€", "£", "+=", "<|", "|>", "##", "▁", "\u00ad"]
+SPACES = [" ", "  ", "   ", " " * 7, "\t", "\n", "\r\n", "\n\n\n", "\u00a0", "\u3000", "\u2003", "\u2028",
+          "\u200b", "\u200d", "\u180e", "\x85", "\x0b", "\x0c", "\ufeff", "\u2581", "\u2581\u2581"]
+MARKS = list(".,;:!?'\"()[]{}<>/\\|@#$%^&*-_=+`~") + [
+    "...", "…", "，", "。", "、", "—", "–", "«", "»", "„", "।", "۔", "،", "¿", "¡", "¶", "·",
+    "''", "``", "--", "_x_", "°", "€", "£", "+=", "<|", "|>", "##", "▁", "\u00ad"]
 DIGITS = ["0", "1", "42", "3.14", "1000000", "٣", "২", "1st", "0x1F", "2024-11-30", "½", "Ⅷ"]
-ODD = ["\x01", "\x07", "\x7f", "\x1b[0m", "\ufffd", "\ufffe", "\ue000", "\U0001f170", "Ⓐ", "\u0345", "\u1e9e", "ß", "K", "ﬆ"]
-ADDED = ["<s>", "</s>", "<unk>", "<pad>", "[MASK]", "[CLS]", "[SEP]", "<|endoftext|>", "<tag>", "<tagged>", "Word", "word", "word2",
-         "   ", "Näme", "<|im_start|>", "<0x0A>"]
+ODD = ["\x01", "\x07", "\x7f", "\x1b[0m", "\ufffd", "\ufffe", "\ue000",
+       "\U0001f170", "Ⓐ", "\u0345", "\u1e9e", "ß", "K", "ﬆ"]
+ADDED = ["<s>", "</s>", "<unk>", "<pad>", "[MASK]", "[CLS]", "[SEP]", "<|endoftext|>", "<tag>", "<tagged>",
+         "Word", "word", "word2", "   ", "Näme", "<|im_start|>", "<0x0A>"]
 
 
 def random_text(r):
     """One text; some are long runs of one thing."""
     kind = r.random()
     if kind < 0.04:
-        return "".join(chr(r.choice([r.randrange(32, 127), r.randrange(0xa0, 0x250), r.randrange(0x370, 0x400), r.randrange(0x400, 0x500)]))
+        return "".join(chr(r.choice([r.randrange(32, 127), r.randrange(0xa0, 0x250), r.randrange(0x370, 0x400),
+                                     r.randrange(0x400, 0x500)]))
                        for _ in range(r.randrange(30))).replace("\u0378", "").replace("\u0379", "")
     if kind < 0.07:
         return r.choice(WORDS + MARKS + EMOJI + SPACES + COMBINED) * r.randrange(1, 120)
@@ -76,7 +82,8 @@ def wild_text(r):
         if kind < 0.25:
             out.append(r.choice(WORDS + FOREIGN + COMBINED + SPACES + MARKS))
             continue
-        c = r.randrange(0x20, 0x3000 if kind < 0.6 else 0x20000 if kind < 0.75 else 0x110000 if kind < 0.8 else 0x80)
+        c = r.randrange(0x20, 0x3000 if kind < 0.6 else 0x20000 if kind < 0.75 else
+                        0x110000 if kind < 0.8 else 0x80)
         if kind > 0.92:
             c = r.choice([0x300, 0x301, 0x316, 0x327])
         if not 0xd800 <= c < 0xe000:
@@ -88,7 +95,8 @@ def training_text():
     r = random.Random(5)
     lines = []
     for _ in range(700):
-        lines.append(" ".join(r.choice(WORDS if r.random() < 0.75 else FOREIGN + DIGITS + MARKS) for _ in range(12)))
+        lines.append(" ".join(r.choice(WORDS if r.random() < 0.75 else FOREIGN + DIGITS + MARKS)
+                              for _ in range(12)))
     return lines
 
 
@@ -97,11 +105,11 @@ def training_text():
 def added(first, control=("<s>", "</s>", "<pad>", "[MASK]"), plain=()):
     out = []
     for i, content in enumerate(control):
-        out.append({"id": first + i, "content": content, "single_word": False, "lstrip": content == "[MASK]", "rstrip": False,
-                    "normalized": False, "special": True})
+        out.append({"id": first + i, "content": content, "single_word": False, "lstrip": content == "[MASK]",
+                    "rstrip": False, "normalized": False, "special": True})
     for i, (content, options) in enumerate(plain):
-        token = {"id": first + len(control) + i, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
-                 "normalized": True, "special": False}
+        token = {"id": first + len(control) + i, "content": content, "single_word": False, "lstrip": False,
+                 "rstrip": False, "normalized": True, "special": False}
         token.update(options)
         out.append(token)
     return out
@@ -111,15 +119,19 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
-O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
-DEEPSEEK = r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+DEEPSEEK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+            r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
 def split(pattern, behavior="Isolated", invert=False, string=False):
-    return {"type": "Split", "pattern": {"String" if string else "Regex": pattern}, "behavior": behavior, "invert": invert}
+    return {"type": "Split", "pattern": {"String" if string else "Regex": pattern}, "behavior": behavior,
+            "invert": invert}
 
 
 def sequence(key, *parts):
@@ -135,8 +147,9 @@ def norm(*parts):
 
 
 def whole(model, normalizer=None, pre_tokenizer=None, post_processor=None, decoder=None, added_tokens=()):
-    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": list(added_tokens), "normalizer": normalizer,
-            "pre_tokenizer": pre_tokenizer, "post_processor": post_processor, "decoder": decoder, "model": model}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": list(added_tokens),
+            "normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "post_processor": post_processor,
+            "decoder": decoder, "model": model}
 
 
 def train(kind, normalizer, pre_tokenizer, size=600, **options):
@@ -148,7 +161,8 @@ def train(kind, normalizer, pre_tokenizer, size=600, **options):
             special += ["<0x%02X>" % i for i in range(256)]
         affixes = {k: options[k] for k in ("continuing_subword_prefix", "end_of_word_suffix") if k in options}
         alphabet = pre_tokenizers.ByteLevel.alphabet() if options.get("ignore_merges") is not None else []
-        trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False, initial_alphabet=alphabet, **affixes)
+        trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False,
+                                      initial_alphabet=alphabet, **affixes)
     elif kind == "WordPiece":
         tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
         trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=["[UNK]"], show_progress=False)
@@ -158,7 +172,8 @@ def train(kind, normalizer, pre_tokenizer, size=600, **options):
     else:
         tokenizer = Tokenizer(models.Unigram())
         special = ["<unk>"] + (["<0x%02X>" % i for i in range(256)] if options.get("byte_fallback") else [])
-        trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=special, unk_token="<unk>", show_progress=False)
+        trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=special, unk_token="<unk>",
+                                          show_progress=False)
     skeleton = json.loads(tokenizer.to_str())
     skeleton["normalizer"], skeleton["pre_tokenizer"] = normalizer, pre_tokenizer
     if kind == "Unigram":
@@ -180,8 +195,9 @@ def charsmap():
     except ImportError:
         return None
     model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(training_text()), model_writer=model, vocab_size=300, minloglevel=2,
-                                             normalization_rule_name="nmt_nfkc", hard_vocab_limit=False)
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(training_text()), model_writer=model,
+                                             vocab_size=300, minloglevel=2, normalization_rule_name="nmt_nfkc",
+                                             hard_vocab_limit=False)
 
     def fields(data):
         at = 0
@@ -244,28 +260,37 @@ def cases():
                           sequence("processors", BYTE_LEVEL, template(n)), BYTE_LEVEL, added(n))
     out["o200k"] = whole(byte_bpe, None, pre(split(O200K), plain_bytes), None, BYTE_LEVEL, added(n))
     out["bloom"] = whole(byte_bpe, None, pre(split(BLOOM), plain_bytes), None, BYTE_LEVEL, added(n))
-    out["deepseek"] = whole(byte_bpe, norm(), pre(split(r"\p{N}{1,3}"), split("[一-龥぀-ゟ゠-ヿ]+"), split(DEEPSEEK), plain_bytes), None,
-                            BYTE_LEVEL, added(n))
-    out["starcoder"] = whole(byte_bpe, None, pre({"type": "Digits", "individual_digits": True}, BYTE_LEVEL), None, BYTE_LEVEL, added(n))
+    out["deepseek"] = whole(byte_bpe, norm(),
+                            pre(split(r"\p{N}{1,3}"), split("[一-龥぀-ゟ゠-ヿ]+"), split(DEEPSEEK), plain_bytes),
+                            None, BYTE_LEVEL, added(n))
+    out["starcoder"] = whole(byte_bpe, None, pre({"type": "Digits", "individual_digits": True}, BYTE_LEVEL), None,
+                             BYTE_LEVEL, added(n))
     out["falcon"] = whole(byte_bpe, None, pre({"type": "Punctuation", "behavior": "Contiguous"}, BYTE_LEVEL,
                                               {"type": "Digits", "individual_digits": False},
                                               split("[0-9][0-9][0-9]")), None, BYTE_LEVEL, added(n))
-    out["normalized-bytes"] = whole(byte_bpe, norm({"type": "NFKC"}, {"type": "ByteLevel"}), split("Ġ", "MergedWithNext", string=True), None,
-                                    BYTE_LEVEL, added(n, plain=[("Näme", {}), ("word", {"single_word": True})]))
+    out["normalized-bytes"] = whole(byte_bpe, norm({"type": "NFKC"}, {"type": "ByteLevel"}),
+                                    split("Ġ", "MergedWithNext", string=True), None, BYTE_LEVEL,
+                                    added(n, plain=[("Näme", {}), ("word", {"single_word": True})]))
     for i, behavior in enumerate(["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]):
         for invert in (False, True):
             pattern = [r"\s", r"\w+", r"[^\s]", r"(?<=\w)\b|\d", r"\s*"][(i + invert) % 5]
-            out["split-%s-%s" % (behavior, invert)] = whole(byte_bpe, None, pre(split(pattern, behavior, invert), plain_bytes), None,
-                                                            BYTE_LEVEL, added(n))
-    out["split-strings"] = whole(byte_bpe, None, pre(split("ing", "MergedWithPrevious", string=True), split(" ", "Removed", string=True),
-                                                     split(".", "Isolated", string=True), plain_bytes), None, BYTE_LEVEL, added(n))
+            out["split-%s-%s" % (behavior, invert)] = whole(
+                byte_bpe, None, pre(split(pattern, behavior, invert), plain_bytes), None, BYTE_LEVEL, added(n))
+    out["split-strings"] = whole(
+        byte_bpe, None,
+        pre(split("ing", "MergedWithPrevious", string=True), split(" ", "Removed", string=True),
+            split(".", "Isolated", string=True), plain_bytes), None, BYTE_LEVEL, added(n))
     # Patterns in which Oniguruma and PCRE2 differ.
-    patterns = [r"[\p{L}&&[^a-m]]+", r"[^\d[:punct:]\s]+", r"[a-z&&[aeiou]]", r"^.", r".$", r"(?m:a.b)", r"\h+", r"a{,2}b", r"l{1}+",
-                r"\bw|e\b", r"[\w&&\D]+", r"[[:alpha:]]+|[[:^space:]]", r"\p{Han}+|\p{Hiragana}+", r"\p{^L}", r"\p{Letter}\p{Mark}*", r"[\]\-a]",
-                r"[a\-z]+", r"x|", r"\p{Uppercase_Letter}+", r"(?i)HE", r"[^\S\n]+", r"(a|(b))\1", r"(?<w>l)\k<w>", r"(?>a+)b", r"\u0041|\x62",
-                r"[^\W_]+", r"\p{Katakana}|\p{Greek}+", r"\R", r"(?<!a)b", r"[[a-c][x-z]]", r"[^[a-c][^x]]", r"\A.|.\z", r"[[:punct:]]+", r"[[:alpha:]]+", r"[[:upper:]][[:lower:]]+", r"[[:graph:]]+", r"\p{Punct}+", r"(?x) s  h # ip\n", r"\W+", r"{|}", r"[.]{2}", r"\Bh"]
+    patterns = [r"[\p{L}&&[^a-m]]+", r"[^\d[:punct:]\s]+", r"[a-z&&[aeiou]]", r"^.", r".$", r"(?m:a.b)", r"\h+",
+                r"a{,2}b", r"l{1}+", r"\bw|e\b", r"[\w&&\D]+", r"[[:alpha:]]+|[[:^space:]]",
+                r"\p{Han}+|\p{Hiragana}+", r"\p{^L}", r"\p{Letter}\p{Mark}*", r"[\]\-a]", r"[a\-z]+", r"x|",
+                r"\p{Uppercase_Letter}+", r"(?i)HE", r"[^\S\n]+", r"(a|(b))\1", r"(?<w>l)\k<w>", r"(?>a+)b",
+                r"\u0041|\x62", r"[^\W_]+", r"\p{Katakana}|\p{Greek}+", r"\R", r"(?<!a)b", r"[[a-c][x-z]]",
+                r"[^[a-c][^x]]", r"\A.|.\z", r"[[:punct:]]+", r"[[:alpha:]]+", r"[[:upper:]][[:lower:]]+",
+                r"[[:graph:]]+", r"\p{Punct}+", r"(?x) s  h # ip\n", r"\W+", r"{|}", r"[.]{2}", r"\Bh"]
     for i in range(0, len(patterns), 5):
-        steps = [split(p, ["Isolated", "MergedWithNext", "Contiguous"][(i + k) % 3]) for k, p in enumerate(patterns[i:i + 5])]
+        steps = [split(p, ["Isolated", "MergedWithNext", "Contiguous"][(i + k) % 3])
+                 for k, p in enumerate(patterns[i:i + 5])]
         for k, step in enumerate(steps):
             out["pattern-%d" % (i + k)] = whole(byte_bpe, None, pre(step, plain_bytes), None, BYTE_LEVEL, [])
 
@@ -273,74 +298,103 @@ def cases():
     metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     fallback = train("BPE", None, metaspace, size=900, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
     n = vocabulary(fallback)
-    llama2_decoder = sequence("decoders", {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
-                              {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0})
-    out["llama2"] = whole(fallback, norm({"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}),
+    llama2_decoder = sequence("decoders", {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+                              {"type": "ByteFallback"}, {"type": "Fuse"},
+                              {"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    out["llama2"] = whole(fallback, norm({"type": "Prepend", "prepend": "▁"},
+                                         {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}),
                           None, template(n), llama2_decoder, added(n))
-    out["fallback-metaspace"] = whole(fallback, None, dict(metaspace, prepend_scheme="first", split=False), template(n),
-                                      sequence("decoders", {"type": "ByteFallback"}, dict(metaspace, prepend_scheme="first")), added(n))
-    few = dict(fallback, vocab={k: v for k, v in fallback["vocab"].items() if k not in ("<0xE2>", "<0xF0>")}, fuse_unk=False)
+    out["fallback-metaspace"] = whole(
+        fallback, None, dict(metaspace, prepend_scheme="first", split=False), template(n),
+        sequence("decoders", {"type": "ByteFallback"}, dict(metaspace, prepend_scheme="first")), added(n))
+    few = dict(fallback, vocab={k: v for k, v in fallback["vocab"].items() if k not in ("<0xE2>", "<0xF0>")},
+               fuse_unk=False)
     few["merges"] = [m for m in few["merges"] if "<0xE2>" not in m]
     out["fallback-holes"] = whole(few, None, metaspace, None, None, [])
     unknown = train("BPE", norm({"type": "Lowercase"}), {"type": "Whitespace"}, size=400, unk_token="<unk>")
-    out["bpe-unknown"] = whole(unknown, norm({"type": "Lowercase"}), {"type": "Whitespace"}, None, None,
-                               added(vocabulary(unknown), plain=[("word", {"single_word": True}), ("word2", {"rstrip": True}), ("<tag>", {"lstrip": True}),
-                                                       ("<tagged>", {}), ("NÄME", {}), ("   ", {"rstrip": True})]))
-    out["bpe-fused"] = whole(dict(unknown, fuse_unk=True), norm({"type": "NFD"}, {"type": "StripAccents"}, {"type": "Strip", "strip_left": True,
-                             "strip_right": False}), {"type": "WhitespaceSplit"}, None, None, added(vocabulary(unknown)))
-    suffix = train("BPE", None, {"type": "WhitespaceSplit"}, size=500, unk_token="<unk>", end_of_word_suffix="</w>")
-    out["bpe-suffix"] = whole(suffix, None, {"type": "WhitespaceSplit"}, None, {"type": "BPEDecoder", "suffix": "</w>"}, added(vocabulary(suffix)))
-    prefix = train("BPE", None, {"type": "Whitespace"}, size=500, unk_token="<unk>", continuing_subword_prefix="##")
-    out["bpe-prefix"] = whole(prefix, None, {"type": "Whitespace"}, None, {"type": "WordPiece", "prefix": "##", "cleanup": True},
-                              added(vocabulary(prefix)))
+    out["bpe-unknown"] = whole(
+        unknown, norm({"type": "Lowercase"}), {"type": "Whitespace"}, None, None,
+        added(vocabulary(unknown), plain=[
+            ("word", {"single_word": True}), ("word2", {"rstrip": True}), ("<tag>", {"lstrip": True}),
+            ("<tagged>", {}), ("NÄME", {}), ("   ", {"rstrip": True})]))
+    out["bpe-fused"] = whole(
+        dict(unknown, fuse_unk=True),
+        norm({"type": "NFD"}, {"type": "StripAccents"},
+             {"type": "Strip", "strip_left": True, "strip_right": False}),
+        {"type": "WhitespaceSplit"}, None, None, added(vocabulary(unknown)))
+    suffix = train("BPE", None, {"type": "WhitespaceSplit"}, size=500,
+                   unk_token="<unk>", end_of_word_suffix="</w>")
+    out["bpe-suffix"] = whole(suffix, None, {"type": "WhitespaceSplit"}, None,
+                              {"type": "BPEDecoder", "suffix": "</w>"}, added(vocabulary(suffix)))
+    prefix = train("BPE", None, {"type": "Whitespace"}, size=500,
+                   unk_token="<unk>", continuing_subword_prefix="##")
+    out["bpe-prefix"] = whole(prefix, None, {"type": "Whitespace"}, None,
+                              {"type": "WordPiece", "prefix": "##", "cleanup": True}, added(vocabulary(prefix)))
     out["bpe-nothing"] = whole(dict(unknown, unk_token=None), None, None, None, {"type": "Fuse"}, [])
 
     # Every normalizer, over a model that sees characters.
     for name, normalizer in [
-            ("nfc", {"type": "NFC"}), ("nfd", {"type": "NFD"}), ("nfkc", {"type": "NFKC"}), ("nfkd", {"type": "NFKD"}), ("nmt", {"type": "Nmt"}),
-            ("lowercase", norm({"type": "Lowercase"})), ("strip", {"type": "Strip", "strip_left": True, "strip_right": True}),
+            ("nfc", {"type": "NFC"}), ("nfd", {"type": "NFD"}), ("nfkc", {"type": "NFKC"}),
+            ("nfkd", {"type": "NFKD"}), ("nmt", {"type": "Nmt"}), ("lowercase", norm({"type": "Lowercase"})),
+            ("strip", {"type": "Strip", "strip_left": True, "strip_right": True}),
             ("accents", norm({"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"})),
             ("replace", norm({"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
-                             {"type": "Replace", "pattern": {"String": "``"}, "content": "\""}, {"type": "Prepend", "prepend": "x"})),
-            ("bert", {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}),
-            ("bert-cased", {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": True, "lowercase": False}),
-            ("bert-plain", {"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False, "strip_accents": False,
-                            "lowercase": True})]:
-        cut = dict(metaspace, prepend_scheme="first") if name != "strip" else pre({"type": "WhitespaceSplit"}, dict(metaspace, prepend_scheme="first"))
+                             {"type": "Replace", "pattern": {"String": "``"}, "content": "\""},
+                             {"type": "Prepend", "prepend": "x"})),
+            ("bert", {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                      "strip_accents": None, "lowercase": True}),
+            ("bert-cased", {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                            "strip_accents": True, "lowercase": False}),
+            ("bert-plain", {"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False,
+                            "strip_accents": False, "lowercase": True})]:
+        cut = (dict(metaspace, prepend_scheme="first") if name != "strip" else
+               pre({"type": "WhitespaceSplit"}, dict(metaspace, prepend_scheme="first")))
         out["normalizer-" + name] = whole(fallback, normalizer, cut, template(n), llama2_decoder,
                                           added(n, plain=[("word", {}), ("Näme", {"single_word": True})]))
 
     rules = charsmap()
     if rules:
-        out["normalizer-charsmap"] = whole(fallback, norm({"type": "Precompiled", "precompiled_charsmap": rules},
-                                                          {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}),
-                                           dict(metaspace, prepend_scheme="first"), template(n), llama2_decoder, added(n, plain=[("word", {})]))
+        out["normalizer-charsmap"] = whole(
+            fallback, norm({"type": "Precompiled", "precompiled_charsmap": rules},
+                           {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}),
+            dict(metaspace, prepend_scheme="first"), template(n), llama2_decoder, added(n, plain=[("word", {})]))
 
     # Every pre-tokenizer.
     for name, cut in [
-            ("whitespace", {"type": "Whitespace"}), ("bert", {"type": "BertPreTokenizer"}), ("digits", {"type": "Digits", "individual_digits": True}),
-            ("digits-runs", {"type": "Digits", "individual_digits": False}), ("scripts", {"type": "UnicodeScripts"}),
-            ("delimiter", {"type": "CharDelimiterSplit", "delimiter": "e"}), ("fixed", {"type": "FixedLength", "length": 3}),
+            ("whitespace", {"type": "Whitespace"}), ("bert", {"type": "BertPreTokenizer"}),
+            ("digits", {"type": "Digits", "individual_digits": True}),
+            ("digits-runs", {"type": "Digits", "individual_digits": False}),
+            ("scripts", {"type": "UnicodeScripts"}),
+            ("delimiter", {"type": "CharDelimiterSplit", "delimiter": "e"}),
+            ("fixed", {"type": "FixedLength", "length": 3}),
             ("punctuation", {"type": "Punctuation", "behavior": "MergedWithPrevious"}),
-            ("metaspace-never", {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": True}),
+            ("metaspace-never", {"type": "Metaspace", "replacement": "▁",
+                                "prepend_scheme": "never", "split": True}),
             ("metaspace-old", {"type": "Metaspace", "replacement": "_", "add_prefix_space": True}),
-            ("many", pre({"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"}, {"type": "Digits", "individual_digits": False},
+            ("many", pre({"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"},
+                         {"type": "Digits", "individual_digits": False},
                          dict(metaspace, prepend_scheme="first")))]:
-        out["cut-" + name] = whole(fallback, None, cut, None, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
-                                   added(n, plain=[("word", {})]))
+        out["cut-" + name] = whole(
+            fallback, None, cut, None,
+            {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+            added(n, plain=[("word", {})]))
 
     # The other models.
-    bert = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+    bert = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+            "strip_accents": None, "lowercase": True}
     wordpiece = train("WordPiece", bert, {"type": "BertPreTokenizer"}, size=600)
     n = vocabulary(wordpiece)
     out["wordpiece"] = whole(wordpiece, bert, {"type": "BertPreTokenizer"},
                              {"type": "BertProcessing", "sep": ["[SEP]", n + 1], "cls": ["[CLS]", n]},
-                             {"type": "WordPiece", "prefix": "##", "cleanup": True}, added(n, ("[CLS]", "[SEP]", "[MASK]")))
+                             {"type": "WordPiece", "prefix": "##", "cleanup": True},
+                             added(n, ("[CLS]", "[SEP]", "[MASK]")))
     wordlevel = train("WordLevel", None, {"type": "Whitespace"}, size=300)
     n = vocabulary(wordlevel)
     out["wordlevel"] = whole(wordlevel, None, {"type": "Whitespace"},
-                             {"type": "RobertaProcessing", "sep": ["</s>", n + 1], "cls": ["<s>", n], "trim_offsets": True, "add_prefix_space": False},
-                             {"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": True}, added(n))
+                             {"type": "RobertaProcessing", "sep": ["</s>", n + 1], "cls": ["<s>", n],
+                              "trim_offsets": True, "add_prefix_space": False},
+                             {"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": True},
+                             added(n))
     unigram = train("Unigram", norm({"type": "NFKC"}), metaspace, size=500)
     out["unigram"] = whole(unigram, norm({"type": "NFKC"}), metaspace, None, metaspace, added(vocabulary(unigram)))
     unigram = train("Unigram", None, metaspace, size=760, byte_fallback=True)
@@ -375,8 +429,9 @@ class Ours:
         ids, count = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t()
         options = EncodeOptions(ctypes.sizeof(EncodeOptions), special, control)
         data = text.encode() if isinstance(text, str) else text
-        self.ask(self.library.alibi_tokenizer_encode_with(self.handle, ctypes.byref(options), data, ctypes.c_size_t(len(data)),
-                                                          ctypes.byref(ids), ctypes.byref(count), ctypes.byref(self.error)))
+        self.ask(self.library.alibi_tokenizer_encode_with(
+            self.handle, ctypes.byref(options), data, ctypes.c_size_t(len(data)),
+            ctypes.byref(ids), ctypes.byref(count), ctypes.byref(self.error)))
         out = ids[:count.value]
         self.library.alibi_tokens_free(ids)
         return out
@@ -385,8 +440,9 @@ class Ours:
         text, size = ctypes.c_void_p(), ctypes.c_size_t()
         options = DecodeOptions(ctypes.sizeof(DecodeOptions), skip, 1)
         array = (ctypes.c_uint32 * max(len(ids), 1))(*ids)
-        self.ask(self.library.alibi_tokenizer_decode(self.handle, ctypes.byref(options), array, ctypes.c_size_t(len(ids)), ctypes.byref(text),
-                                                     ctypes.byref(size), ctypes.byref(self.error)))
+        self.ask(self.library.alibi_tokenizer_decode(
+            self.handle, ctypes.byref(options), array, ctypes.c_size_t(len(ids)),
+            ctypes.byref(text), ctypes.byref(size), ctypes.byref(self.error)))
         out = ctypes.string_at(text, size.value)
         self.library.alibi_text_free(text)
         return out.decode()
@@ -394,12 +450,15 @@ class Ours:
     def stream(self, ids, skip=True):
         decoder, text, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
         options = DecodeOptions(ctypes.sizeof(DecodeOptions), skip, 1)
-        self.ask(self.library.alibi_decoder_new(self.handle, ctypes.byref(options), ctypes.byref(decoder), ctypes.byref(self.error)))
+        self.ask(self.library.alibi_decoder_new(self.handle, ctypes.byref(options), ctypes.byref(decoder),
+                                                ctypes.byref(self.error)))
         out = []
         for token in ids:
-            self.ask(self.library.alibi_decoder_add(decoder, ctypes.c_uint32(token), ctypes.byref(text), ctypes.byref(size), ctypes.byref(self.error)))
+            self.ask(self.library.alibi_decoder_add(decoder, ctypes.c_uint32(token), ctypes.byref(text),
+                                                    ctypes.byref(size), ctypes.byref(self.error)))
             out.append(ctypes.string_at(text, size.value).decode())  # raises where a character is split
-        self.ask(self.library.alibi_decoder_end(decoder, ctypes.byref(text), ctypes.byref(size), ctypes.byref(self.error)))
+        self.ask(self.library.alibi_decoder_end(decoder, ctypes.byref(text), ctypes.byref(size),
+                                                ctypes.byref(self.error)))
         out.append(ctypes.string_at(text, size.value).decode())
         self.library.alibi_decoder_free(decoder)
         return "".join(out)
@@ -447,9 +506,11 @@ def check(library_path, count):
                 if got != want:
                     wrong.append(("ids", text, want, got))
                 elif want:  # decoding nothing panics in some of their decoders
-                    text_want, text_got, streamed = theirs.decode(want, skip_special_tokens=skip), ours.decode(want, skip), ours.stream(want, skip)
+                    text_want, text_got, streamed = (theirs.decode(want, skip_special_tokens=skip),
+                                                     ours.decode(want, skip), ours.stream(want, skip))
                     if text_got != text_want or streamed != text_want:
-                        wrong.append(("text" if text_got != text_want else "stream", text, text_want, text_got, streamed))
+                        wrong.append(("text" if text_got != text_want else "stream",
+                                      text, text_want, text_got, streamed))
             again = path + ".again"
         except RuntimeError as why:
             wrong.append(("refused", str(why)))
@@ -459,7 +520,8 @@ def check(library_path, count):
         for w in wrong[:int(os.environ.get("SHOW", "1"))]:
             print("    ", *(repr(x)[:400] for x in w))
         os.unlink(path)
-    print("%d tokenizers, %d texts, %d differ (tokenizers %s)" % (len(everything), total, bad, tokenizers.__version__))
+    print("%d tokenizers, %d texts, %d differ (tokenizers %s)"
+          % (len(everything), total, bad, tokenizers.__version__))
     return bad != 0
 
 
@@ -479,18 +541,25 @@ def characters(library_path):
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     mark = {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always", "split": False}
     model = train("BPE", None, BYTE_LEVEL, size=300, ignore_merges=False)
-    bert = {"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False, "strip_accents": False, "lowercase": False}
-    steps = [(form, {"type": form}, None) for form in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt")]
-    steps += [("Bert " + key, dict(bert, **{key: True}), None) for key in ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase")]
+    bert = {"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False,
+            "strip_accents": False, "lowercase": False}
+    steps = [(form, {"type": form}, None)
+             for form in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt")]
+    steps += [("Bert " + key, dict(bert, **{key: True}), None)
+              for key in ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase")]
     steps += [("Strip", {"type": "Strip", "strip_left": True, "strip_right": True}, None)]
-    steps += [(kind, None, {"type": kind}) for kind in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer", "UnicodeScripts")]
-    steps += [("Punctuation", None, {"type": "Punctuation", "behavior": "Isolated"}), ("Digits", None, {"type": "Digits", "individual_digits": True})]
-    steps += [("Split " + p, None, split(p)) for p in (r"\p{L}", r"\p{M}", r"\p{N}", r"\p{P}", r"\p{S}", r"\p{Z}", r"\p{C}", r"\p{Lu}", r"\p{Ll}",
-                                                      r"\p{Lt}", r"\p{Lm}", r"\p{Lo}", r"\s", r"\w", r"\d", r"\p{Han}")]
+    steps += [(kind, None, {"type": kind})
+              for kind in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer", "UnicodeScripts")]
+    steps += [("Punctuation", None, {"type": "Punctuation", "behavior": "Isolated"}),
+              ("Digits", None, {"type": "Digits", "individual_digits": True})]
+    steps += [("Split " + p, None, split(p))
+              for p in (r"\p{L}", r"\p{M}", r"\p{N}", r"\p{P}", r"\p{S}", r"\p{Z}", r"\p{C}", r"\p{Lu}", r"\p{Ll}",
+                        r"\p{Lt}", r"\p{Lm}", r"\p{Lo}", r"\s", r"\w", r"\d", r"\p{Han}")]
     # Of ideographs, Hangul, private and far planes one in 16.
-    large = [(0x3400, 0x4db0), (0x4e00, 0x9fe0), (0xac00, 0xd7a0), (0xe000, 0xf8f0), (0x17000, 0x187f0), (0x20000, 0x2a6d0), (0x2a700, 0x2ebe0),
-             (0x30000, 0x32300), (0x34000, 0xe0000), (0xe0200, 0x110000)]
-    everything = [c for c in range(0x110000) if not 0xd800 <= c < 0xe000 and (c % 16 == 0 or not any(a <= c < b for a, b in large))]
+    large = [(0x3400, 0x4db0), (0x4e00, 0x9fe0), (0xac00, 0xd7a0), (0xe000, 0xf8f0), (0x17000, 0x187f0),
+             (0x20000, 0x2a6d0), (0x2a700, 0x2ebe0), (0x30000, 0x32300), (0x34000, 0xe0000), (0xe0200, 0x110000)]
+    everything = [c for c in range(0x110000)
+                  if not 0xd800 <= c < 0xe000 and (c % 16 == 0 or not any(a <= c < b for a, b in large))]
     path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "characters-%d.json" % os.getpid())
     only, bad = os.environ.get("ONLY", ""), 0
     for name, normalizer, cut in steps:
@@ -518,23 +587,30 @@ def characters(library_path):
                     waiting += [some[:len(some) // 2], some[len(some) // 2:]]
             bad += len(wrong)
             text = " ".join("%X" % a if a == b else "%X-%X" % (a, b) for a, b in ranges(wrong))
-            print("%-24s %-14s %6d differ %s" % (name, ascii(what), len(wrong), text[:int(os.environ.get("SHOW", "300"))]), flush=True)
+            print("%-24s %-14s %6d differ %s"
+                  % (name, ascii(what), len(wrong), text[:int(os.environ.get("SHOW", "300"))]), flush=True)
     os.unlink(path)
     return bad != 0
 
 
 def pre_names():
-    """What a name under tokenizer.ggml.pre stands for: patterns of the models' tokenizer.json, or those that llama.cpp publishes."""
+    """What a name under tokenizer.ggml.pre stands for: patterns of the models' tokenizer.json, or those that
+    llama.cpp publishes."""
     upper, lower = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-    tekken = (r"[^\r\n\p{L}\p{N}]?" + upper + "*" + lower + r"+|[^\r\n\p{L}\p{N}]?" + upper + "+" + lower + r"*|\p{N}"
-              r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
-    bailing = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+")
-    seed = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}" "\r\n" r"]+|\s*[" "\r\n" r"]+|\s+(?!\S)|\s+")
+    tekken = (r"[^\r\n\p{L}\p{N}]?" + upper + "*" + lower + r"+|[^\r\n\p{L}\p{N}]?" + upper + "+" + lower +
+              r"*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+    bailing = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*"
+               r"|\s*[\r\n]|\s+(?!\S)|\s+")
+    seed = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}"
+            r"| ?[^\s\p{L}\p{N}" "\r\n" r"]+|\s*[" "\r\n" r"]+|\s+(?!\S)|\s+")
     qwen = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
-    return {"gpt-2": [GPT2], "llama-bpe": [LLAMA3], "glm4": [LLAMA3], "stablelm2": [qwen], "grok-2": [qwen], "gpt-4o": [O200K], "llama4": [O200K],
-            "tekken": [tekken], "deepseek-v3": [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK], "bailingmoe": [bailing], "seed-coder": [seed],
-            "deepseek-coder": ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+", r"\p{N}"], "starcoder": [r"\p{N}", GPT2], "bloom": [BLOOM],
-            "viking": [BLOOM, r"\p{N}"], "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"]}
+    return {"gpt-2": [GPT2], "llama-bpe": [LLAMA3], "glm4": [LLAMA3], "stablelm2": [qwen], "grok-2": [qwen],
+            "gpt-4o": [O200K], "llama4": [O200K], "tekken": [tekken],
+            "deepseek-v3": [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK],
+            "bailingmoe": [bailing], "seed-coder": [seed],
+            "deepseek-coder": ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+", r"\p{N}"],
+            "starcoder": [r"\p{N}", GPT2], "bloom": [BLOOM], "viking": [BLOOM, r"\p{N}"],
+            "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"]}
 
 
 def write_gguf(path, model, name):
@@ -546,10 +622,13 @@ def write_gguf(path, model, name):
         return struct.pack("<IIQ", 9, 8, len(values)) + b"".join(map(text, values))
 
     tokens = [spelling for spelling, _ in sorted(model["vocab"].items(), key=lambda item: item[1])]
-    keys = [("tokenizer.ggml.model", struct.pack("<I", 8) + text("gpt2")), ("tokenizer.ggml.pre", struct.pack("<I", 8) + text(name)),
-            ("tokenizer.ggml.tokens", texts(tokens)), ("tokenizer.ggml.merges", texts([" ".join(pair) for pair in model["merges"]]))]
+    keys = [("tokenizer.ggml.model", struct.pack("<I", 8) + text("gpt2")),
+            ("tokenizer.ggml.pre", struct.pack("<I", 8) + text(name)),
+            ("tokenizer.ggml.tokens", texts(tokens)),
+            ("tokenizer.ggml.merges", texts([" ".join(pair) for pair in model["merges"]]))]
     with open(path, "wb") as file:
-        file.write(b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys)) + b"".join(text(key) + value for key, value in keys))
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys)) +
+                   b"".join(text(key) + value for key, value in keys))
 
 
 def names(library_path, count):
@@ -560,8 +639,9 @@ def names(library_path, count):
         write_gguf(path, model, name)
         ours = Ours(library, path)
         rest = dict(BYTE_LEVEL, use_regex=False)
-        theirs = Tokenizer.from_str(json.dumps(whole(dict(model, ignore_merges=name in ("llama-bpe", "tekken")), None,
-                                                     pre(*[split(p) for p in patterns], rest), None, BYTE_LEVEL, [])))
+        theirs = Tokenizer.from_str(json.dumps(whole(
+            dict(model, ignore_merges=name in ("llama-bpe", "tekken")), None,
+            pre(*[split(p) for p in patterns], rest), None, BYTE_LEVEL, [])))
         r, wrong = random.Random(name), []
         for _ in range(count):
             text = random_text(r)
@@ -577,14 +657,19 @@ def published(library_path, folder):
     """GPT-2's two files as a tokenizer.json, GPT-NeoX's tokenizer.json; the vectors that others publish."""
     library = load(library_path)
     encoder = json.load(open(os.path.join(folder, "gpt2/encoder.json"), encoding="utf-8"))
-    merges = [line.split(" ") for line in open(os.path.join(folder, "gpt2/vocab.bpe"), encoding="utf-8").read().split("\n")[1:] if line]
-    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
-             "byte_fallback": False, "vocab": encoder, "merges": merges}
+    merges = [line.split(" ")
+              for line in open(os.path.join(folder, "gpt2/vocab.bpe"), encoding="utf-8").read().split("\n")[1:]
+              if line]
+    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+             "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
+             "vocab": encoder, "merges": merges}
     gpt2 = whole(model, None, BYTE_LEVEL, BYTE_LEVEL, BYTE_LEVEL, added(50256, ("<|endoftext|>",)))
     gpt2_path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "gpt2-%d.json" % os.getpid())
     json.dump(gpt2, open(gpt2_path, "w", encoding="utf-8"))
     bad = 0
-    for name, path, vectors in [("gpt2", gpt2_path, "gpt-2"), ("gpt-neox-20b", os.path.join(folder, "gpt-neox-20b/tokenizer.json"), "mpt")]:
+    for name, path, vectors in [
+            ("gpt2", gpt2_path, "gpt-2"),
+            ("gpt-neox-20b", os.path.join(folder, "gpt-neox-20b/tokenizer.json"), "mpt")]:
         ours, theirs = Ours(library, path), Tokenizer.from_file(path)
         stem = os.path.join(folder, "vectors/ggml-vocab-%s.gguf" % vectors)
         texts = open(stem + ".inp", encoding="utf-8", newline="").read().split("\n__ggml_vocab_test__\n")
@@ -598,7 +683,8 @@ def published(library_path, folder):
         for _ in range(count):
             text, control = random_text(r), r.random() < 0.7
             ids = ours.encode(text, False, control)
-            same += ids == truth(theirs, text, False, control) and ours.decode(ids) == theirs.decode(ids) == ours.stream(ids)
+            same += (ids == truth(theirs, text, False, control) and
+                     ours.decode(ids) == theirs.decode(ids) == ours.stream(ids))
         print("%-14s %d vectors: %d as published, %d as the library; %d random texts: %d as the library"
               % (name, len(texts), equal, library_equal, count, same))
         bad += len(texts) - library_equal + count - same
@@ -609,8 +695,9 @@ def published(library_path, folder):
 def write(folder):
     """Small files for a test: tokenizers, and texts with their ids and what they decode to."""
     os.makedirs(folder, exist_ok=True)
-    chosen = ["gpt2", "neox", "llama3", "bloom", "deepseek", "llama2", "fallback-holes", "bpe-unknown", "bpe-suffix", "normalizer-bert",
-              "normalizer-nfkc", "cut-many", "cut-scripts", "wordpiece", "wordlevel", "unigram"]
+    chosen = ["gpt2", "neox", "llama3", "bloom", "deepseek", "llama2", "fallback-holes", "bpe-unknown",
+              "bpe-suffix", "normalizer-bert", "normalizer-nfkc", "cut-many", "cut-scripts", "wordpiece",
+              "wordlevel", "unigram"]
     everything = cases()
     models_seen = {}
     entries = []
@@ -623,7 +710,8 @@ def write(folder):
             text, special, control = random_text(r), r.random() < 0.3, r.random() < 0.7
             ids = truth(theirs, text, special, control)
             if ids and len(text) < 120:
-                texts.append({"text": text, "special": special, "control": control, "ids": ids, "decoded": theirs.decode(ids)})
+                texts.append({"text": text, "special": special, "control": control, "ids": ids,
+                              "decoded": theirs.decode(ids)})
         parts = {k: v for k, v in tokenizer_json.items() if k != "model"}
         text = json.dumps(tokenizer_json["model"], sort_keys=True)
         models_seen.setdefault(text, len(models_seen))
