@@ -3,9 +3,10 @@
 
 usage: make_malformed_config.py FOLDER
 
-Each directory differs from a right model, one of `good-*`, in one thing.  FOLDER/expected.tsv has a line for each: its
-name, a tab, and a part of the sentence that refuses it (nothing for those that are right).  Read by
-tests/malformed/open_malformed.c.  FOLDER/model has the right ones as inputs of fuzz/fuzz_model.c.  Needs Python alone.
+Each directory differs from a right model, one of `good-*`, in one thing.  FOLDER/expected.tsv has a line for each:
+its name, a tab, and a part of the sentence that refuses it (nothing for those that are right).  Read by
+tests/malformed/open_malformed.c.  FOLDER/model has the right ones as inputs of fuzz/fuzz_model.c.  Needs Python
+alone.
 """
 import json
 import os
@@ -35,66 +36,78 @@ def safetensors(shapes):
 
 # ---- right models, of one block each ----
 
-LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": WIDTH, "num_hidden_layers": 1,
-         "num_attention_heads": HEADS, "num_key_value_heads": 1, "intermediate_size": INNER, "hidden_act": "silu",
-         "max_position_embeddings": LENGTH, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False,
-         "vocab_size": ROWS}
+LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": WIDTH,
+         "num_hidden_layers": 1, "num_attention_heads": HEADS, "num_key_value_heads": 1,
+         "intermediate_size": INNER, "hidden_act": "silu", "max_position_embeddings": LENGTH,
+         "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "vocab_size": ROWS}
 LLAMA_SHAPES = {"model.embed_tokens.weight": (ROWS, WIDTH), "model.layers.0.input_layernorm.weight": (WIDTH,),
-                "model.layers.0.self_attn.q_proj.weight": (WIDTH, WIDTH), "model.layers.0.self_attn.k_proj.weight": (4, WIDTH),
-                "model.layers.0.self_attn.v_proj.weight": (4, WIDTH), "model.layers.0.self_attn.o_proj.weight": (WIDTH, WIDTH),
+                "model.layers.0.self_attn.q_proj.weight": (WIDTH, WIDTH),
+                "model.layers.0.self_attn.k_proj.weight": (4, WIDTH),
+                "model.layers.0.self_attn.v_proj.weight": (4, WIDTH),
+                "model.layers.0.self_attn.o_proj.weight": (WIDTH, WIDTH),
                 "model.layers.0.post_attention_layernorm.weight": (WIDTH,),
-                "model.layers.0.mlp.gate_proj.weight": (INNER, WIDTH), "model.layers.0.mlp.up_proj.weight": (INNER, WIDTH),
+                "model.layers.0.mlp.gate_proj.weight": (INNER, WIDTH),
+                "model.layers.0.mlp.up_proj.weight": (INNER, WIDTH),
                 "model.layers.0.mlp.down_proj.weight": (WIDTH, INNER), "model.norm.weight": (WIDTH,),
                 "lm_head.weight": (ROWS, WIDTH)}
 
-MPT = {"model_type": "mpt", "d_model": WIDTH, "n_heads": HEADS, "n_layers": 1, "max_seq_len": LENGTH, "vocab_size": ROWS,
-       "no_bias": True, "expansion_ratio": 4, "norm_type": "low_precision_layernorm",
+MPT = {"model_type": "mpt", "d_model": WIDTH, "n_heads": HEADS, "n_layers": 1, "max_seq_len": LENGTH,
+       "vocab_size": ROWS, "no_bias": True, "expansion_ratio": 4, "norm_type": "low_precision_layernorm",
        "attn_config": {"alibi": True, "alibi_bias_max": 8, "attn_type": "multihead_attention", "clip_qkv": None}}
 MPT_SHAPES = {"transformer.wte.weight": (ROWS, WIDTH), "transformer.blocks.0.norm_1.weight": (WIDTH,),
               "transformer.blocks.0.attn.Wqkv.weight": (3 * WIDTH, WIDTH),
-              "transformer.blocks.0.attn.out_proj.weight": (WIDTH, WIDTH), "transformer.blocks.0.norm_2.weight": (WIDTH,),
+              "transformer.blocks.0.attn.out_proj.weight": (WIDTH, WIDTH),
+              "transformer.blocks.0.norm_2.weight": (WIDTH,),
               "transformer.blocks.0.ffn.up_proj.weight": (4 * WIDTH, WIDTH),
-              "transformer.blocks.0.ffn.down_proj.weight": (WIDTH, 4 * WIDTH), "transformer.norm_f.weight": (WIDTH,)}
+              "transformer.blocks.0.ffn.down_proj.weight": (WIDTH, 4 * WIDTH),
+              "transformer.norm_f.weight": (WIDTH,)}
 
 
 def both(name, rows, columns):
     return {name + ".weight": (rows, columns) if columns else (rows,), name + ".bias": (rows,)}
 
 
-BLOOM = {"model_type": "bloom", "hidden_size": WIDTH, "n_layer": 1, "n_head": HEADS, "vocab_size": ROWS, "seq_length": LENGTH,
-         "layer_norm_epsilon": 1e-5, "apply_residual_connection_post_layernorm": False}
+BLOOM = {"model_type": "bloom", "hidden_size": WIDTH, "n_layer": 1, "n_head": HEADS, "vocab_size": ROWS,
+         "seq_length": LENGTH, "layer_norm_epsilon": 1e-5, "apply_residual_connection_post_layernorm": False}
 BLOOM_SHAPES = {"word_embeddings.weight": (ROWS, WIDTH), **both("word_embeddings_layernorm", WIDTH, 0),
-                **both("h.0.input_layernorm", WIDTH, 0), **both("h.0.self_attention.query_key_value", 3 * WIDTH, WIDTH),
+                **both("h.0.input_layernorm", WIDTH, 0),
+                **both("h.0.self_attention.query_key_value", 3 * WIDTH, WIDTH),
                 **both("h.0.self_attention.dense", WIDTH, WIDTH), **both("h.0.post_attention_layernorm", WIDTH, 0),
-                **both("h.0.mlp.dense_h_to_4h", 4 * WIDTH, WIDTH), **both("h.0.mlp.dense_4h_to_h", WIDTH, 4 * WIDTH),
+                **both("h.0.mlp.dense_h_to_4h", 4 * WIDTH, WIDTH),
+                **both("h.0.mlp.dense_4h_to_h", WIDTH, 4 * WIDTH),
                 **both("ln_f", WIDTH, 0)}
 
 FALCON = {"model_type": "falcon", "hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": HEADS,
-          "vocab_size": ROWS, "alibi": False, "bias": False, "multi_query": True, "new_decoder_architecture": False,
-          "parallel_attn": True, "layer_norm_epsilon": 1e-5}
-FALCON_SHAPES = {"transformer.word_embeddings.weight": (ROWS, WIDTH), "transformer.h.0.input_layernorm.weight": (WIDTH,),
+          "vocab_size": ROWS, "alibi": False, "bias": False, "multi_query": True,
+          "new_decoder_architecture": False, "parallel_attn": True, "layer_norm_epsilon": 1e-5}
+FALCON_SHAPES = {"transformer.word_embeddings.weight": (ROWS, WIDTH),
+                 "transformer.h.0.input_layernorm.weight": (WIDTH,),
                  "transformer.h.0.input_layernorm.bias": (WIDTH,),
                  "transformer.h.0.self_attention.query_key_value.weight": (WIDTH + 8, WIDTH),
                  "transformer.h.0.self_attention.dense.weight": (WIDTH, WIDTH),
                  "transformer.h.0.mlp.dense_h_to_4h.weight": (4 * WIDTH, WIDTH),
-                 "transformer.h.0.mlp.dense_4h_to_h.weight": (WIDTH, 4 * WIDTH), "transformer.ln_f.weight": (WIDTH,),
-                 "transformer.ln_f.bias": (WIDTH,)}
+                 "transformer.h.0.mlp.dense_4h_to_h.weight": (WIDTH, 4 * WIDTH),
+                 "transformer.ln_f.weight": (WIDTH,), "transformer.ln_f.bias": (WIDTH,)}
 
-JINA = {"model_type": "bert", "position_embedding_type": "alibi", "feed_forward_type": "geglu", "hidden_size": WIDTH,
-        "num_hidden_layers": 1, "num_attention_heads": HEADS, "intermediate_size": INNER, "layer_norm_eps": 1e-12,
+JINA = {"model_type": "bert", "position_embedding_type": "alibi", "feed_forward_type": "geglu",
+        "hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": HEADS,
+        "intermediate_size": INNER, "layer_norm_eps": 1e-12,
         "max_position_embeddings": LENGTH, "type_vocab_size": 2, "vocab_size": ROWS}
 BLOCK = "encoder.layer.0."
-JINA_SHAPES = {"embeddings.word_embeddings.weight": (ROWS, WIDTH), "embeddings.token_type_embeddings.weight": (2, WIDTH),
-               **both("embeddings.LayerNorm", WIDTH, 0), **both(BLOCK + "attention.self.query", WIDTH, WIDTH),
-               **both(BLOCK + "attention.self.key", WIDTH, WIDTH), **both(BLOCK + "attention.self.value", WIDTH, WIDTH),
+JINA_SHAPES = {"embeddings.word_embeddings.weight": (ROWS, WIDTH),
+               "embeddings.token_type_embeddings.weight": (2, WIDTH), **both("embeddings.LayerNorm", WIDTH, 0),
+               **both(BLOCK + "attention.self.query", WIDTH, WIDTH),
+               **both(BLOCK + "attention.self.key", WIDTH, WIDTH),
+               **both(BLOCK + "attention.self.value", WIDTH, WIDTH),
                **both(BLOCK + "attention.output.dense", WIDTH, WIDTH),
                **both(BLOCK + "attention.output.LayerNorm", WIDTH, 0),
                BLOCK + "mlp.gated_layers.weight": (2 * INNER, WIDTH), **both(BLOCK + "mlp.wo", WIDTH, INNER),
                **both(BLOCK + "mlp.layernorm", WIDTH, 0)}
 
-OURS = {"format": "alibi-decoder", "vocabulary": ROWS, "layers": 1, "width": WIDTH, "heads": HEADS, "kv_heads": HEADS,
-        "head_size": 4, "feed_forward": INNER, "train_length": LENGTH, "norm": "rmsnorm", "norm_bias": False,
-        "norm_epsilon": 1e-5, "activation": "silu", "bias": False, "tied": True, "qk_norm": False, "initial_deviation": 0.02,
+OURS = {"format": "alibi-decoder", "vocabulary": ROWS, "layers": 1, "width": WIDTH, "heads": HEADS,
+        "kv_heads": HEADS, "head_size": 4, "feed_forward": INNER, "train_length": LENGTH,
+        "norm": "rmsnorm", "norm_bias": False, "norm_epsilon": 1e-5,
+        "activation": "silu", "bias": False, "tied": True, "qk_norm": False, "initial_deviation": 0.02,
         "embedding_deviation": 0, "position": {"method": "alibi"}}
 OURS_SHAPES = {"embedding.weight": (ROWS, WIDTH)}
 
@@ -484,7 +497,9 @@ CASES = {
     "index-tensor-name-long": (sharded({**MAP, "t" * 600: SHARDS[0]}),
                                "tensor 'tttttttttttttttttttttttttttttttttttttttt...': expected a name of at"),
     "index-copies": (sharded({**MAP, "x": "copy.safetensors"},
-                             **{"copy.safetensors": safetensors(dict(list(LLAMA_SHAPES.items())[::2]))[1]}), "tensor 'model.embed_tokens.weight': expected it in the shard 'model-00001-of-00002.safetensors', found it in 'copy.safetensors'"),
+                             **{"copy.safetensors": safetensors(dict(list(LLAMA_SHAPES.items())[::2]))[1]}),
+                     "tensor 'model.embed_tokens.weight': expected it in the shard "
+                     "'model-00001-of-00002.safetensors', found it in 'copy.safetensors'"),
     "index-shard-damaged": (sharded(**{SHARDS[1]: b"\xff" * 40}),
                             "expected a header of at most 32 bytes, found 18446744073709551615"),
     "index-shard-empty": (sharded(**{SHARDS[1]: b""}), "expected a safetensors file, found 0 bytes"),
@@ -520,7 +535,8 @@ def main():
             file.write(text_of(config) + b"\0" + safetensors(shapes)[0])
     names = {**LLAMA_SHAPES}
     with open(os.path.join(folder, "model", "shards"), "wb") as file:
-        file.write(good + b"\0" + text_of({"weight_map": dict.fromkeys(names, "a")}) + b"\0" + safetensors(names)[0])
+        file.write(good + b"\0" + text_of({"weight_map": dict.fromkeys(names, "a")}) + b"\0" +
+                   safetensors(names)[0])
     with open(os.path.join(folder, "model", "ours"), "wb") as file:
         file.write(text_of(OURS) + b"\0" + safetensors(OURS_SHAPES)[0])
 

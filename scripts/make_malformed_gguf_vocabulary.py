@@ -3,16 +3,18 @@
 
 usage: make_malformed_gguf_vocabulary.py FOLDER
 
-The files are right GGUF (scripts/make_malformed_gguf.py has the others); the keys tokenizer.ggml.* of each differ from
-those of a right one in one thing.  FOLDER/expected.tsv has a line for each: its name, a tab, and a part of the sentence
-that refuses it (nothing for the files that are right).  Read by tests/malformed/open_malformed.c; needs Python alone.
+The files are right GGUF (scripts/make_malformed_gguf.py has the others); the keys tokenizer.ggml.* of each differ
+from those of a right one in one thing.  FOLDER/expected.tsv has a line for each: its name, a tab, and a part of
+the sentence that refuses it (nothing for the files that are right).  Read by tests/malformed/open_malformed.c;
+needs Python alone.
 """
 import os
 import struct
 import sys
 
 U8, I8, U16, I16, U32, I32, F32, BOOL, TEXT, ARRAY, U64, I64, F64 = range(13)
-FORMS = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "?", U64: "Q", I64: "q", F64: "d"}
+FORMS = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f",
+         BOOL: "?", U64: "Q", I64: "q", F64: "d"}
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
 
@@ -34,14 +36,16 @@ class Several:
 
 def key(name, kind, value):
     if isinstance(value, Several):
-        body = struct.pack("<IQ", value.kind, len(value.values)) + b"".join(value_of(value.kind, v) for v in value.values)
+        body = (struct.pack("<IQ", value.kind, len(value.values)) +
+                b"".join(value_of(value.kind, v) for v in value.values))
         return text(name) + struct.pack("<I", ARRAY) + body
     return text(name) + struct.pack("<I", kind) + value_of(kind, value)
 
 
 def gguf(keys):
     items = [("general.architecture", TEXT, "llama")]
-    items += [("tokenizer.ggml." + name, *kind_value) for name, kind_value in keys.items() if kind_value is not None]
+    items += [("tokenizer.ggml." + name, *kind_value)
+              for name, kind_value in keys.items() if kind_value is not None]
     head = b"GGUF" + struct.pack("<IQQ", 3, 0, len(items)) + b"".join(key(*item) for item in items)
     return head + bytes(-len(head) % 32)
 
@@ -54,13 +58,15 @@ def rules(size=4, units=b"\0\0\0\0"):
     return array(U8, *struct.pack("<I", size), *units)
 
 
-GPT2 = {"model": (TEXT, "gpt2"), "pre": (TEXT, "gpt-2"), "tokens": array(TEXT, "<s>", "</s>", "a", "b", "c", "ab", "abc"),
+GPT2 = {"model": (TEXT, "gpt2"), "pre": (TEXT, "gpt-2"),
+        "tokens": array(TEXT, "<s>", "</s>", "a", "b", "c", "ab", "abc"),
         "token_type": array(I32, CONTROL, CONTROL, *[NORMAL] * 5), "merges": array(TEXT, "a b", "ab c"),
         "bos_token_id": (U32, 0), "eos_token_id": (U32, 1)}
 PIECES = ["<unk>", "<s>", "</s>", "\u2581", "a", "b", "ab", "\u2581a"]
-LLAMA = {"model": (TEXT, "llama"), "tokens": array(TEXT, *PIECES), "scores": array(F32, *[-1.0 * i for i in range(8)]),
-         "token_type": array(I32, UNKNOWN, CONTROL, CONTROL, *[NORMAL] * 5), "bos_token_id": (U32, 1),
-         "eos_token_id": (U32, 2), "unknown_token_id": (U32, 0)}
+LLAMA = {"model": (TEXT, "llama"), "tokens": array(TEXT, *PIECES),
+         "scores": array(F32, *[-1.0 * i for i in range(8)]),
+         "token_type": array(I32, UNKNOWN, CONTROL, CONTROL, *[NORMAL] * 5),
+         "bos_token_id": (U32, 1), "eos_token_id": (U32, 2), "unknown_token_id": (U32, 0)}
 T5 = {**LLAMA, "model": (TEXT, "t5"), "precompiled_charsmap": None}
 BERT = {"model": (TEXT, "bert"), "tokens": array(TEXT, "[UNK]", "[CLS]", "[SEP]", "\u2581a", "b", "\u2581ab"),
         "token_type": array(I32, UNKNOWN, CONTROL, CONTROL, *[NORMAL] * 3), "unknown_token_id": (U32, 0),
@@ -172,11 +178,13 @@ CASES = {
     "score-infinite": (t5(scores=array(F32, *[-1.0] * 7, INFINITE)),
                        "piece 7 ('▁a'): its score is no finite number"),
     "good-piece-twice": (llama(tokens=array(TEXT, *PIECES[:7], "ab")), ""),
-    "unknown-twice": (llama(unknown_token_id=None, token_type=array(I32, UNKNOWN, UNKNOWN, CONTROL, *[NORMAL] * 5)),
+    "unknown-twice": (llama(unknown_token_id=None,
+                            token_type=array(I32, UNKNOWN, UNKNOWN, CONTROL, *[NORMAL] * 5)),
                       "pieces 0 and 1 are both the unknown one"),
     "unknown-absent": (llama(unknown_token_id=None, token_type=array(I32, *[CONTROL] * 3, *[NORMAL] * 5)),
                        "expected a piece for what is unknown, found none"),
-    "byte-no-byte": (llama(token_type=array(I32, UNKNOWN, CONTROL, CONTROL, NORMAL, BYTE, *[NORMAL] * 3)), "piece 4: expected a byte as '<0xXX>', found 'a'"),
+    "byte-no-byte": (llama(token_type=array(I32, UNKNOWN, CONTROL, CONTROL, NORMAL, BYTE, *[NORMAL] * 3)),
+                    "piece 4: expected a byte as '<0xXX>', found 'a'"),
     "rules-text": (t5(precompiled_charsmap=(TEXT, "rules")),
                    "key 'tokenizer.ggml.precompiled_charsmap': expected an array of integers, found text"),
     "rules-numbers": (t5(precompiled_charsmap=array(U32, 4, 0)),

@@ -3,9 +3,9 @@
 
 usage: make_malformed_tokenizer_json.py FOLDER
 
-Each file differs from a right one in one thing.  FOLDER/expected.tsv has a line for each: its name, a tab, and a part
-of the sentence that refuses it (nothing for the files that are right).  Read by tests/malformed/open_malformed.c; needs
-Python alone.
+Each file differs from a right one in one thing.  FOLDER/expected.tsv has a line for each: its name, a tab, and a
+part of the sentence that refuses it (nothing for the files that are right).  Read by
+tests/malformed/open_malformed.c; needs Python alone.
 """
 import copy
 import json
@@ -32,23 +32,27 @@ VOCABULARY = {word: i for i, word in enumerate(WORDS)}
 BPE = {"type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None,
        "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
        "vocab": VOCABULARY, "merges": ["a b", "ab c"]}
-UNIGRAM = {"type": "Unigram", "unk_id": 0, "byte_fallback": False, "vocab": [[w, -1.0 * i] for i, w in enumerate(WORDS)]}
-WORDPIECE = {"type": "WordPiece", "unk_token": "<unk>", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
-             "vocab": VOCABULARY}
+UNIGRAM = {"type": "Unigram", "unk_id": 0, "byte_fallback": False,
+           "vocab": [[w, -1.0 * i] for i, w in enumerate(WORDS)]}
+WORDPIECE = {"type": "WordPiece", "unk_token": "<unk>", "continuing_subword_prefix": "##",
+             "max_input_chars_per_word": 100, "vocab": VOCABULARY}
 WORDLEVEL = {"type": "WordLevel", "unk_token": "<unk>", "vocab": VOCABULARY}
 SPLIT = {"type": "Split", "pattern": {"Regex": "\\s+"}, "behavior": "Isolated", "invert": False}
-TEMPLATE = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+TEMPLATE = {"type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
             "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}}
 METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 NFC = {"type": "NFC"}
-GOOD = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [added(1, "<s>"), added(2, "</s>")],
-        "normalizer": NFC, "pre_tokenizer": SPLIT, "post_processor": TEMPLATE, "decoder": {"type": "BPEDecoder", "suffix": "</w>"},
-        "model": BPE}
+GOOD = {"version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [added(1, "<s>"), added(2, "</s>")],
+        "normalizer": NFC, "pre_tokenizer": SPLIT, "post_processor": TEMPLATE,
+        "decoder": {"type": "BPEDecoder", "suffix": "</w>"}, "model": BPE}
 LETTERS = byte_alphabet()
-PLAIN = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "pre_tokenizer": BYTE_LEVEL,
-         "post_processor": None, "decoder": BYTE_LEVEL,
-         "model": {"type": "BPE", "vocab": {**{c: i for i, c in enumerate(LETTERS)}, "ab": 256}, "merges": ["a b"]}}
+PLAIN = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+         "pre_tokenizer": BYTE_LEVEL, "post_processor": None, "decoder": BYTE_LEVEL,
+         "model": {"type": "BPE", "vocab": {**{c: i for i, c in enumerate(LETTERS)}, "ab": 256},
+                   "merges": ["a b"]}}
 
 
 def text_of(value):
