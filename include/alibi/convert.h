@@ -35,12 +35,12 @@ typedef struct alibi_convert_options {
 
 ALIBI_API void alibi_convert_options_init(alibi_convert_options *options);
 
-/* path: whatever alibi_model_open takes.  A model of our own format becomes one of the first public family that says
- * all of it.  out: a directory, or for GGUF a file; neither may exist.  ALIBI_INVALID
- * where a format has no words for this model, or a type no place for one of its numbers; ALIBI_BAD_INPUT where a
- * number that is to change its type is NaN or infinite.  Those that keep it are copied, and the context's log warns
- * of them.  Nothing is held but a row: a model may be larger than memory.  Whatever fails, a cancel of the context
- * too, leaves nothing behind. */
+/* path: whatever alibi_model_open takes.  A model of our own format becomes one of the first public family that
+ * says all of it.  out: a directory, or for GGUF a file; neither may exist.  ALIBI_INVALID where a format has no
+ * words for this model, or a type no place for one of its numbers; ALIBI_BAD_INPUT where a number that is to
+ * change its type is NaN or infinite.  Those that keep it are copied, and the context's log warns of them.
+ * Nothing is held but a row: a model may be larger than memory.  Whatever fails, a cancel of the context too,
+ * leaves nothing behind. */
 ALIBI_API alibi_status alibi_model_convert(alibi_context *context, const char *path, const char *out,
                                            const alibi_convert_options *options, alibi_error *error);
 

@@ -30,10 +30,10 @@ ALIBI_API alibi_status alibi_tokenizer_train(const char *const *texts, const siz
 
 /* A tokenizer.json, as written by _save or by Hugging Face's library; a SentencePiece .model; the vocabulary of a
  * GGUF file.  What such a file asks for and this library cannot do is refused by name; but a tokenizer.json's
- * `truncation` and `padding`, settings of a call in the library that wrote them, are not applied: a text is encoded
- * whole.  Which tokens are begin and end also comes from a tokenizer_config.json in the same folder; it is an error
- * where that names no token of the vocabulary.  _save writes one tokenizer.json, in which there is no place for what
- * came from such a file beside it (nor for padding): keep that file with it. */
+ * `truncation` and `padding`, settings of a call in the library that wrote them, are not applied: a text is
+ * encoded whole.  Which tokens are begin and end also comes from a tokenizer_config.json in the same folder; it is
+ * an error where that names no token of the vocabulary.  _save writes one tokenizer.json, in which there is no
+ * place for what came from such a file beside it (nor for padding): keep that file with it. */
 ALIBI_API alibi_status alibi_tokenizer_open(const char *path, alibi_tokenizer **tokenizer, alibi_error *error);
 ALIBI_API alibi_status alibi_tokenizer_save(const alibi_tokenizer *tokenizer, const char *path,
                                             alibi_error *error);
