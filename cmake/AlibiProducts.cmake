@@ -44,6 +44,7 @@ function(alibi_products)
   add_custom_target(products DEPENDS alibi alibi_shared alibi_static)
   install(TARGETS alibi alibi_shared alibi_static RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/alibi DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/alibi DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+          FILES_MATCHING PATTERN "*.h")
   install(FILES ${CMAKE_BINARY_DIR}/alibi.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
