@@ -3,11 +3,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "cli/command.h"
+#include "cli/json_output.h"
 #include "cli/model_files.h"
 #include "cli/run.h"
 #include "file/tensor_file.h"
@@ -99,7 +99,7 @@ static void print_size(const char *before, double bytes, const char *after)
   printf("%s%.*f %s%s", before, unit > 0 && bytes < 100 ? 1 : 0, bytes, units[unit], after);
 }
 
-/* Settings that are not what a new configuration has. */
+/* Settings that are not what a new configuration has; initial NULL: all that say something. */
 static void print_fields(field_table table, const void *values, const void *initial)
 {
   for (size_t i = 0; i < table.count; i++) {
@@ -107,8 +107,9 @@ static void print_fields(field_table table, const void *values, const void *init
     char text[ALIBI_POSITION_OPTIONS_SIZE];
     bool size = strcmp(f->name, "kv_heads") == 0 || strcmp(f->name, "head_size") == 0 ||
                 strcmp(f->name, "feed_forward") == 0;
-    if (!size && field_equal(f, values, initial)) continue;
+    if (initial && !size && field_equal(f, values, initial)) continue;
     field_get_text(f, values, text, sizeof text);
+    if (!text[0]) continue;
     printf("  %-22s %.200s\n", f->name, text);
   }
 }
@@ -119,7 +120,7 @@ static void print_configuration(const inspection *in)
   alibi_model_config_init(&initial);
   initial.vocabulary = initial.layers = initial.width = initial.heads = initial.train_length =
       -1; /* always told */
-  printf("\nconfiguration (what is not told: alibi train --help)\n");
+  printf("\nconfiguration (but for what is as alibi train --help has it)\n");
   print_fields(model_config_fields(), in->config, &initial);
 }
 
@@ -128,15 +129,18 @@ static void print_positions(const inspection *in)
   const position_method *method = in->model->method;
   const position_plan *plan = &in->position.plan;
   extension_choice own = model_config_extension(in->config);
-  alibi_model_config initial = {0};
-  field_init(method->fields, initial.position_options.bytes);
+  position_shape shape = model_config_position_shape(in->config);
+  size_t limit = position_method_limit(method, &shape, in->config->position_options.bytes, own.extension);
   printf("\npositions: %s\n", method->title);
-  print_fields(method->fields, in->config->position_options.bytes, initial.position_options.bytes);
+  print_fields(method->fields, in->config->position_options.bytes, NULL);
   if (own.extension) {
     printf("  extended by %s:\n", own.extension->name);
-    field_init(own.extension->fields, initial.extension_options.bytes);
-    print_fields(own.extension->fields, own.options.bytes, initial.extension_options.bytes);
+    print_fields(own.extension->fields, own.options.bytes, NULL);
   }
+  if (limit < SIZE_MAX) printf("  %-22s %zu tokens: there are no positions beyond\n", "longest text", limit);
+  else
+    printf("  %-22s no end: positions go on beyond the %" PRId64 " of its training\n", "longest text",
+           in->config->train_length);
   if (!plan->slopes) return;
   printf("  head          slope  horizon\n");
   for (size_t h = 0; h < (size_t)in->config->heads; h++)
@@ -265,12 +269,7 @@ static status print_json(const inspection *in, alibi_error *error)
     node_append_text(notes, alibi_model_note(in->model, i));
   node_set(root, "notes", notes);
   if (options.tensors) node_set(root, "tensors", tensors_node(in));
-  char *text = node_to_text(root);
-  if (text) printf("%s\n", text);
-  bool written = text != NULL;
-  free(text);
-  node_free(root);
-  return written ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the JSON text");
+  return print_node(root, error);
 }
 
 static status inspect_run(command_line *line, alibi_error *error)
@@ -299,10 +298,9 @@ const command command_inspect = {
     .name = "inspect",
     .summary = "Say what a model is: configuration, tensors, positions, memory.",
     .operands = "MODEL",
-    .details =
-        "MODEL: a directory of alibi train; one as published for transformers (config.json with safetensors\n"
-        "or PyTorch files); or a GGUF file.  Keys of its configuration that change no number, and those that\n"
-        "--ignore-config takes for absent, are told under notes.",
+    .details = "MODEL: a directory of alibi train; one as published for transformers (config.json with "
+               "safetensors or PyTorch files); or a GGUF file. Keys of its configuration that change no number, "
+               "and those that --ignore-config takes for absent, are told under notes.",
     .options = inspect_add_options,
     .run = inspect_run,
 };

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/directory.h"
 #include "base/memory.h"
 #include "base/system.h"
 #include "file/gguf.h"
 #include "file/json.h"
 #include "file/safetensors.h"
+#include "file/tensor_directory.h"
 #include "file/torch_file.h"
 
 typedef enum file_format { FORMAT_SAFETENSORS, FORMAT_GGUF, FORMAT_TORCH } file_format;
@@ -297,68 +297,17 @@ done:
   return result;
 }
 
-/* ---- directories ---- */
-
 static status open_file(tensor_file *file, const char *path, alibi_error *error)
 {
   return ends_with(path, ".index.json") ? open_index(file, path, error) : open_single(file, path, error);
 }
 
-/* Two names of one split model, NAME-00001-of-00003.gguf: they differ in the first number alone. */
-static bool same_split(const char *a, const char *b)
-{
-  static const char number[] = "00001", end[] = "-of-00003.gguf";
-  size_t size = strlen(a), tail = sizeof end - 1, digits = sizeof number - 1;
-  if (size != strlen(b) || size < tail + digits) return false;
-  const char *last = a + size - tail;
-  return memcmp(last, end, 4) == 0 && strcmp(last, b + size - tail) == 0 &&
-         memcmp(a, b, size - tail - digits) == 0;
-}
-
-/* The .gguf file of the folder; any of a split model stands for it. */
-static status find_gguf(const char *directory, char **path, alibi_error *error)
-{
-  directory_list list = {0};
-  const char *found = NULL;
-  status result;
-  *path = NULL;
-  TRY(directory_read(directory, &list, error));
-  for (size_t i = 0; i < list.count; i++) {
-    const char *name = list.names[i];
-    if (!ends_with(name, ".gguf")) continue;
-    if (found && !same_split(found, name))
-      RAISE(error, ALIBI_BAD_INPUT, "%s: expected one model, found %s and %s: name the file", directory, found,
-            name);
-    if (!found) found = name;
-  }
-  if (found && !(*path = path_join(directory, found)))
-    RAISE(error, ALIBI_FAILED, "%s: not enough memory to open it", directory);
-done:
-  directory_list_free(&list);
-  return result;
-}
-
 static status open_directory(tensor_file *file, const char *path, alibi_error *error)
 {
-  static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", NULL,
-                                      "pytorch_model.bin", "pytorch_model.bin.index.json"};
-  status result = ALIBI_OK;
   char *inside = NULL;
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    if (!names[i]) TRY(find_gguf(path, &inside, error));
-    else if (!(inside = path_join(path, names[i])))
-      RAISE(error, ALIBI_FAILED, "%s: not enough memory to open it", path);
-    if (inside && path_exists(inside)) {
-      TRY(open_file(file, inside, error));
-      goto done;
-    }
-    free(inside);
-    inside = NULL;
-  }
-  RAISE(error, ALIBI_BAD_INPUT,
-        "%s: expected model.safetensors, its index and shards, a .gguf file or pytorch_model.bin in the "
-        "directory, found none",
-        path);
+  status result;
+  TRY(tensor_directory_find(path, &inside, error));
+  TRY(open_file(file, inside, error));
 done:
   free(inside);
   return result;
