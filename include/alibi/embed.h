@@ -23,7 +23,8 @@ ALIBI_API void alibi_embed_options_init(alibi_embed_options *options);
 
 /* tokens [count], with what the tokenizer adds (alibi_encode_options.add_special), run as one sequence; count is
  * also the declared length of position methods that have one.  vector [C], the model's width.  options may be
- * NULL.  ALIBI_INVALID where an id or a position does not exist, or there is no token; ALIBI_CANCELLED. */
+ * NULL.  ALIBI_INVALID where an id or a position does not exist, or there is no token; ALIBI_BAD_INPUT where
+ * the model's weights lead to no numbers; ALIBI_CANCELLED. */
 ALIBI_API alibi_status alibi_embed(alibi_model *model, const uint32_t *tokens, size_t count,
                                    const alibi_embed_options *options, float *vector, alibi_error *error);
 

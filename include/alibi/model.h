@@ -20,8 +20,8 @@ enum { ALIBI_NAME_SIZE = 64, ALIBI_POSITION_OPTIONS_SIZE = 2048, ALIBI_EXTENSION
 
 typedef enum alibi_norm { ALIBI_NORM_LAYER = 0, ALIBI_NORM_RMS } alibi_norm;
 
-/* Those with gates (Shazeer 2020): f(x W) * (x V), of 2 F rows of the input weight W the first F, V the others; f: silu
- * (SWIGLU), GELU in one of its forms (GEGLU, GEGLU_TANH), relu (REGLU). */
+/* Those with gates (Shazeer 2020): f(x W) * (x V), of 2 F rows of the input weight W the first F, V the others; f:
+ * silu (SWIGLU), GELU in one of its forms (GEGLU, GEGLU_TANH), relu (REGLU). */
 typedef enum alibi_activation {
   ALIBI_GELU_ERF = 0,
   ALIBI_GELU_TANH,
@@ -46,8 +46,9 @@ typedef enum alibi_parallel {
 /* Whether a linear layer has a bias: what the field `bias` says, or its own word. */
 typedef enum alibi_linear_bias { ALIBI_AS_BIAS = 0, ALIBI_BIAS_YES, ALIBI_BIAS_NO } alibi_linear_bias;
 
-/* qk_norm: RMSNorm of each head with a gain [D] that all share; a norm of the model's kind over all channels of the
- * queries, and of the keys (FULL); or one of that kind of each head, with a gain [D] that all share (GROUP). */
+/* qk_norm: RMSNorm of each head with a gain [D] that all share; a norm of the model's kind over all channels of
+ * the queries, and of the keys (FULL); or one of that kind of each head, with a gain [D] that all share
+ * (GROUP). */
 typedef enum alibi_qk_norm_kind {
   ALIBI_QK_NORM_HEAD = 0,
   ALIBI_QK_NORM_FULL,
@@ -135,8 +136,8 @@ ALIBI_API alibi_status alibi_model_new(alibi_context *context, const alibi_model
 /* path: a directory as written by alibi_model_save; one as published for transformers, of a family that is known
  * (docs/model-families.md), with config.json and safetensors or PyTorch files; or a GGUF file, or a directory with
  * one.  The weights of a public model stay where they are, mapped, in their own types; such a model cannot be
- * trained.  ALIBI_BAD_INPUT where a file is damaged, files do not belong together, or a key of the configuration is
- * not understood that may change a number. */
+ * trained.  ALIBI_BAD_INPUT where a file is damaged, files do not belong together, or a key of the configuration
+ * is not understood that may change a number. */
 ALIBI_API alibi_status alibi_model_open(alibi_context *context, const char *path, alibi_model **model,
                                         alibi_error *error);
 
@@ -170,8 +171,8 @@ ALIBI_API const char *alibi_model_note(const alibi_model *model, size_t index); 
 
 /* The tokenizer of what alibi_model_open takes: the vocabulary of the GGUF file; else tokenizer.json, or else
  * tokenizer.model (SentencePiece), of the directory, or beside a file with weights.  *tokenizer NULL and ALIBI_OK:
- * there is none (a model may be of ids that are no text).  model: NULL, or whom it has to fit: one with more tokens
- * than the model has rows is ALIBI_BAD_INPUT. */
+ * there is none (a model may be of ids that are no text).  model: NULL, or whom it has to fit: one with more
+ * tokens than the model has rows is ALIBI_BAD_INPUT. */
 ALIBI_API alibi_status alibi_model_tokenizer_open(const char *path, const alibi_model *model,
                                                   alibi_tokenizer **tokenizer, alibi_error *error);
 

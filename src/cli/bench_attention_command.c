@@ -14,6 +14,7 @@
 #include "base/system.h"
 #include "bench/bench_attention.h"
 #include "cli/bench_attention_report.h"
+#include "cli/model_files.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 
@@ -200,15 +201,12 @@ static status open_model(alibi_context *context, model_input *in, alibi_error *e
 {
   status result;
   mapped_file file = {0};
-  char *path = path_join(model_path, "tokenizer.json");
-  if (!path) RAISE(error, ALIBI_FAILED, "not enough memory for the path of the tokenizer");
   TRY(alibi_model_open(context, model_path, &in->model, error));
-  TRY(alibi_tokenizer_open(path, &in->tokenizer, error));
+  TRY(model_files_open_tokenizer(model_path, in->model, true, &in->tokenizer, error));
   TRY(mapped_file_open(text_path, &file, error));
-  TRY(alibi_tokenizer_encode(in->tokenizer, file.data, file.size, &in->tokens, &in->count, error));
+  TRY(model_files_encode(in->tokenizer, NULL, file.data, file.size, &in->tokens, &in->count, error));
 done:
   if (file.data) mapped_file_close(&file);
-  free(path);
   return result;
 }
 

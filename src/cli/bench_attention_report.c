@@ -11,8 +11,8 @@
 #include "alibi/attention.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "cli/json_output.h"
 #include "cli/progress.h"
-#include "file/json.h"
 #include "report/drawing.h"
 #include "report/gnuplot.h"
 
@@ -204,12 +204,7 @@ static status print_json(const attention_rows_report *report, const attention_re
   node_set_boolean(root, "complete", facts->complete);
   for (size_t i = 0; i < report->count; i++) node_append(list, row_node(&report->rows[i]));
   node_set(root, "rows", list);
-  char *text = node_to_text(root);
-  bool written = text != NULL;
-  if (text) printf("%s\n", text);
-  free(text);
-  node_free(root);
-  return written ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the JSON text");
+  return print_node(root, error);
 }
 
 /* ALiBi's reach: with scores between -U and U, what is farther than (2U - ln tolerance - ln(1 - exp(-m))) / m

@@ -4,15 +4,14 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
 #include "bench/bench_train.h"
 #include "cli/bench_attention_command.h"
+#include "cli/json_output.h"
 #include "cli/progress.h"
 #include "cli/run.h"
-#include "file/json.h"
 
 typedef struct train_options {
   int64_t layers, width, length, vocabulary, batch;
@@ -184,12 +183,7 @@ static status print_json(const bench_train_shape *s, const char *isa, const benc
   node_set_boolean(root, "recompute", s->recompute);
   for (size_t i = 0; i < count; i++) node_append(list, run_to_node(s, &runs[i]));
   node_set(root, "rows", list);
-  char *text = node_to_text(root);
-  node_free(root);
-  if (!text) return fail(error, ALIBI_FAILED, "not enough memory for the JSON text");
-  printf("%s\n", text);
-  free(text);
-  return ALIBI_OK;
+  return print_node(root, error);
 }
 
 static void on_progress(void *user, size_t done, size_t total)

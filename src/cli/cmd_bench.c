@@ -1,6 +1,5 @@
 /* alibi bench: what the kernels reach on one core of this machine, and what attention does on one or more. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "alibi/base.h"
@@ -8,7 +7,7 @@
 #include "cli/bench_attention_command.h"
 #include "cli/bench_train_command.h"
 #include "cli/command.h"
-#include "file/json.h"
+#include "cli/json_output.h"
 
 typedef struct bench_options {
   bool json;
@@ -114,7 +113,6 @@ static status measure_group(const bench_group *group, const char *isa, alibi_err
 {
   status result = ALIBI_OK;
   json_node *root = node_new_object(), *list = node_new_array();
-  char *text = NULL;
   bench_row row = {0};
   double worst = 1;
   node_set_text(root, "group", group->name);
@@ -135,16 +133,14 @@ static status measure_group(const bench_group *group, const char *isa, alibi_err
   node_set(root, "rows", list);
   list = NULL;
   if (options.json) {
-    text = node_to_text(root);
-    if (!text) RAISE(error, ALIBI_FAILED, "not enough memory for the JSON text");
-    printf("%s\n", text);
+    result = print_node(root, error);
+    root = NULL;
   } else {
     if (row.peak > 0) printf("peak %.1f GFLOP/s\n", row.peak * 1e-9);
     if (row.reading > 0) printf("reading %.1f GB/s\n", row.reading * 1e-9);
     if (row.rows > 0) printf("least share of it %.1f%%\n", 100 * worst);
   }
 done:
-  free(text);
   node_free(list);
   node_free(root);
   return result;

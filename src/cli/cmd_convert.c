@@ -31,12 +31,12 @@ static const field convert_fields[] = {
      .minimum = 1,
      .maximum = 9007199254740992.0,
      .initial = 5e9,
-     .help = "safetensors: of data in a file at most"},
+     .help = "safetensors: bytes of data in a file at most"},
     {.name = "without_tokenizer",
      .kind = FIELD_BOOLEAN,
      .offset = offsetof(convert_options, without_tokenizer),
      .maximum = 1,
-     .help = "alibi, gguf: leave it out, where it is not known here or the format cannot hold it"},
+     .help = "alibi, gguf: leave the tokenizer out, where it is not known here or the format cannot hold it"},
 };
 
 /* Settings of the library that are options here, for sentences about them. */
@@ -50,9 +50,10 @@ static void convert_add_options(command_line *line)
 {
   out = type = NULL;
   ignored = (text_values){0};
-  command_add_text(line, "out", "PATH", &out, "the new directory or, of a GGUF, file");
-  command_add_text(line, "type", "TYPE", &type,
-                   "of matrices: F32, F16, BF16; of GGUF also Q8_0, Q4_0, Q4_K; not given: as they are stored");
+  command_add_text(line, "out", "PATH", &out, "the new directory; with --to gguf, the new file");
+  command_add_text(
+      line, "type", "TYPE", &type,
+      "of the numbers of matrices: F32, F16, BF16; of GGUF also Q8_0, Q4_0, Q4_K; without it as they are stored");
   command_add_texts(
       line, "ignore-config", "KEY", &ignored, false,
       "a key of a public model's config.json that counts as absent, though it may change numbers; again for "
@@ -124,11 +125,10 @@ const command command_convert = {
     .name = "convert",
     .summary = "Write a model in another format or type of numbers.",
     .operands = "MODEL",
-    .details =
-        "What keeps its type is copied to the bit: a model in its stored types computes the same bits in every\n"
-        "format.  GGUF files carry their configuration and tokenizer; what they have no words for is refused "
-        "before\n"
-        "anything is written.  What is at PATH already is never touched.",
+    .details = "What keeps its type is copied to the bit: a model in its stored types computes the same bits in "
+               "every format. GGUF files carry their configuration and tokenizer; what they have no words for "
+               "is refused before anything is written. MODEL may be a directory, a GGUF file, or a file of "
+               "weights with its config.json beside it. What is at PATH already is never touched.",
     .options = convert_add_options,
     .run = convert_run,
 };

@@ -3,15 +3,14 @@
  * there is refused, so that a slip does not pass for a setting. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/system.h"
 #include "cli/command.h"
 #include "cli/data_synthetic.h"
+#include "cli/json_output.h"
 #include "cli/progress.h"
 #include "cli/run.h"
-#include "file/json.h"
 #include "train/data_build.h"
 #include "train/token_source.h"
 
@@ -223,13 +222,6 @@ static void print_source(const token_source *s)
   printf("fingerprint %s\n", seal);
 }
 
-static void print_json(json_node *root)
-{
-  char *text = node_to_text(root);
-  if (text) puts(text);
-  free(text);
-}
-
 static json_node *source_node(const token_source *s)
 {
   json_node *node = node_new_object();
@@ -251,15 +243,10 @@ static status show_file(const char *path, alibi_error *error)
   token_source source;
   status result = token_source_open(path, "train", &source, error);
   if (result != ALIBI_OK) return result;
-  if (options.json) {
-    json_node *node = source_node(&source);
-    print_json(node);
-    node_free(node);
-  } else {
-    print_source(&source);
-  }
+  if (options.json) result = print_node(source_node(&source), error);
+  else print_source(&source);
   token_source_close(&source);
-  return ALIBI_OK;
+  return result;
 }
 
 static status show(const char *path, alibi_error *error)
@@ -268,10 +255,14 @@ static status show(const char *path, alibi_error *error)
   if (!path_is_directory(path)) return show_file(path, error);
   status result = data_catalogue_read(path, DATA_FINISHED, &catalogue, error);
   if (result != ALIBI_OK) return result;
-  if (options.json) print_json(catalogue.root);
-  else print_folder(path, &catalogue);
+  if (options.json) {
+    result = print_node(catalogue.root, error);
+    catalogue.root = NULL;
+  } else {
+    print_folder(path, &catalogue);
+  }
   data_catalogue_free(&catalogue);
-  return ALIBI_OK;
+  return result;
 }
 
 /* ---- check ---- */

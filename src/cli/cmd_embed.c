@@ -2,17 +2,17 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "alibi/embed.h"
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/command.h"
+#include "cli/json_output.h"
 #include "cli/model_files.h"
 #include "cli/progress.h"
 #include "cli/run.h"
-#include "file/json.h"
+#include "model/config.h"
 
 typedef struct embed_options {
   double tolerance;
@@ -25,7 +25,7 @@ static const field embed_fields[] = {
      .kind = FIELD_INTEGER,
      .offset = offsetof(embed_options, most),
      .maximum = 1 << 30,
-     .help = "read so many tokens of a text at most; 0: all"},
+     .help = "read so many tokens of a text at most, with those that the tokenizer puts around it; 0: all"},
     {.name = "tolerance",
      .kind = FIELD_REAL,
      .offset = offsetof(embed_options, tolerance),
@@ -74,7 +74,8 @@ static status keep_most(const embedding *e, const mapped_file *file, uint32_t *t
   size_t most = (size_t)options.most, size, before = 0;
   status result = ALIBI_OK;
   if (most == 0 || *count <= most) return ALIBI_OK;
-  TRY(alibi_tokenizer_encode(e->tokenizer, file->data, file->size, &text, &size, error));
+  TRY(model_files_encode(e->tokenizer, NULL, file->data, file->size, &text, &size, error));
+  if (size > *count) size = *count;
   while (before + size < *count && memcmp(tokens + before, text, size * sizeof *text) != 0) before++;
   size_t around = *count - size;
   if (around >= most)
@@ -88,8 +89,31 @@ done:
   return result;
 }
 
+static status check_length(const embedding *e, const char *path, size_t count, alibi_error *error)
+{
+  const alibi_model_config *config = alibi_model_get_config(e->model);
+  position_shape shape = model_config_position_shape(config);
+  size_t limit = position_method_limit(model_config_method(config), &shape, config->position_options.bytes,
+                                       model_config_extension(config).extension);
+  if (count <= limit) return ALIBI_OK;
+  return fail(
+      error, ALIBI_INVALID,
+      "%s: expected at most the %zu tokens that the model has positions for, found %zu: --most %zu reads the "
+      "first of them",
+      path, limit, count, limit);
+}
+
+/* Where memory is out, what helps. */
+static status say(const char *path, size_t count, status result, alibi_error *error)
+{
+  alibi_error found = *error;
+  if (result != ALIBI_FAILED) return result;
+  return fail(error, result, "%s, %zu tokens: %s; --most reads fewer of them", path, count, found.message);
+}
+
 /* *count: tokens that were read. */
-static status embed_text(embedding *e, const char *path, float *vector, size_t *count, alibi_error *error)
+static status embed_text(embedding *e, const char *model, const char *path, float *vector, size_t *count,
+                         alibi_error *error)
 {
   mapped_file file = {0};
   uint32_t *tokens = NULL;
@@ -102,11 +126,15 @@ static status embed_text(embedding *e, const char *path, float *vector, size_t *
   embed.tolerance = options.tolerance;
   embed.normalise = options.normalise;
   TRY(mapped_file_open(path, &file, error));
-  TRY(alibi_tokenizer_encode_with(e->tokenizer, &encode, file.data, file.size, &tokens, count, error));
+  TRY(model_files_encode(e->tokenizer, &encode, file.data, file.size, &tokens, count, error));
   if (file.size == 0 || *count == 0)
     RAISE(error, ALIBI_BAD_INPUT, "%s: expected a text of at least one token, found none", path);
   TRY(keep_most(e, &file, tokens, count, error));
-  TRY(alibi_embed(e->model, tokens, *count, &embed, vector, error));
+  TRY(check_length(e, path, *count, error));
+  cli_work_alone(); /* memory of a long text alone may take seconds */
+  result = alibi_embed(e->model, tokens, *count, &embed, vector, error);
+  cli_work_done();
+  result = say(path, *count, model_files_say(model, result, error), error);
 done:
   alibi_tokens_free(tokens);
   if (file.data) mapped_file_close(&file);
@@ -122,12 +150,7 @@ static status print_vector(const embedding *e, const char *path, size_t count, c
   node_set_integer(line, "tokens", (int64_t)count);
   for (size_t c = 0; c < e->width; c++) node_append_number(list, (double)vector[c]);
   node_set(line, "embedding", list);
-  char *text = node_to_text(line);
-  if (text) printf("%s\n", text);
-  bool written = text != NULL;
-  free(text);
-  node_free(line);
-  return written ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the vector of %s", path);
+  return print_node(line, error);
 }
 
 static double cosine(const embedding *e, size_t i, size_t j)
@@ -165,7 +188,7 @@ static status embed_run(command_line *line, alibi_error *error)
   for (size_t i = 0; i < texts.count; i++) {
     size_t count;
     double began = system_seconds();
-    TRY(embed_text(&e, texts.items[i], e.vectors + i * e.width, &count, error));
+    TRY(embed_text(&e, line->operands[0], texts.items[i], e.vectors + i * e.width, &count, error));
     if (!options.similarity) TRY(print_vector(&e, texts.items[i], count, e.vectors + i * e.width, error));
     if (!cli_quiet()) progress_note("%s: %zu tokens in %.2f s", texts.items[i], count, system_seconds() - began);
   }
@@ -183,8 +206,8 @@ const command command_embed = {
     .summary = "Turn texts into vectors, by an encoder.",
     .operands = "MODEL",
     .details = "Each file of --text is read whole, whatever its length, and becomes the mean of the last hidden "
-               "states of\n"
-               "its tokens: a line of JSON with its vector.  Meant for encoders such as jina-bert-v2.",
+               "states of its tokens: a line of JSON with its vector. Meant for encoders such as jina-bert-v2; "
+               "of a decoder the same is told.",
     .options = embed_add_options,
     .run = embed_run,
 };

@@ -73,7 +73,8 @@ static const field generate_fields[] = {
      .kind = FIELD_BOOLEAN,
      .offset = offsetof(generate_options, control),
      .maximum = 1,
-     .help = "what spells a control token in the prompt becomes it, as a chat's template wants; else text stays text"},
+     .help =
+         "what spells a control token in the prompt becomes it, as a chat's template wants; else text stays text"},
 };
 
 static generate_options options;
@@ -175,7 +176,8 @@ static status read_ids(generation *g, alibi_error *error)
   encode.control = options.control;
   TRY(alibi_tokenizer_encode_with(g->tokenizer, &encode, g->prompt, g->prompt_size, &g->ids, &g->id_count, error));
   if (g->id_count == 0)
-    RAISE(error, ALIBI_INVALID, "--prompt: expected a text of at least one token, found one of which the tokenizer leaves nothing");
+    RAISE(error, ALIBI_INVALID,
+          "--prompt: expected a text of at least one token, found one of which the tokenizer leaves nothing");
 done:
   return result;
 }
@@ -347,8 +349,8 @@ const command command_generate = {
     .name = "generate",
     .summary = "Let a model go on with a text.",
     .operands = "MODEL",
-    .details = "Writes the prompt and what the model adds to it, as it comes.  The same seed gives the\n"
-               "same text, on any number of threads.",
+    .details = "Writes the prompt and what the model adds to it, as it comes, until --tokens are added or the "
+               "model ends its text. The same seed gives the same text, on any number of threads.",
     .options = generate_add_options,
     .run = generate_run,
 };

@@ -94,7 +94,7 @@ static status read_text(look *l, const char *directory, alibi_error *error)
   TRY(model_files_open_tokenizer(directory, l->model, true, &l->tokenizer, error));
   TRY(mapped_file_open(text_path, &file, error));
   l->bytes = file.size;
-  TRY(alibi_tokenizer_encode(l->tokenizer, file.data, file.size, &l->tokens, &l->count, error));
+  TRY(model_files_encode(l->tokenizer, NULL, file.data, file.size, &l->tokens, &l->count, error));
   if (l->count < 2)
     RAISE(error, ALIBI_BAD_INPUT, "%s: expected at least 2 tokens of text, found %zu", text_path, l->count);
 done:
@@ -228,7 +228,7 @@ static status horizon_run(command_line *line, alibi_error *error)
   if (l.extend) TRY(model_config_read_extension(config, "--extend", l.extend, &l.choice, error));
   if (text_path) TRY(read_text(&l, line->operands[0], error));
   TRY(choose_length(&l, error));
-  TRY(measure(&l, &h, error));
+  TRY(model_files_say(line->operands[0], measure(&l, &h, error), error));
   typed = command_line_text(line, &command_horizon);
   horizon_report r = {.h = &h,
                       .model = line->operands[0],

@@ -2,11 +2,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
-#include "file/json.h"
+#include "cli/json_output.h"
 #include "position/position.h"
 
 typedef struct positions_options {
@@ -279,12 +278,7 @@ static status print_json(const position_method *only, alibi_error *error)
   json_node *list = node_new_array();
   for (size_t i = 0; i < position_method_count(); i++)
     if (!only || position_method_at(i) == only) node_append(list, method_node(position_method_at(i)));
-  char *text = node_to_text(list);
-  bool written = text != NULL;
-  if (text) printf("%s\n", text);
-  free(text);
-  node_free(list);
-  return written ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the JSON text");
+  return print_node(list, error);
 }
 
 static status positions_run(command_line *line, alibi_error *error)

@@ -1,12 +1,11 @@
 /* alibi slopes: the slope of every head, as the model would use it. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "alibi/attention.h"
 #include "base/memory.h"
 #include "cli/command.h"
-#include "file/json.h"
+#include "cli/json_output.h"
 
 typedef struct slopes_options {
   int64_t heads;
@@ -18,14 +17,31 @@ typedef struct slopes_options {
 static const char *const rules[] = {"interleaved", "geometric", NULL};
 
 static const field slopes_fields[] = {
-    {.name = "heads", .kind = FIELD_INTEGER, .offset = offsetof(slopes_options, heads), .minimum = 1,
-     .maximum = ALIBI_MAX_HEADS, .initial = 8, .help = "attention heads"},
-    {.name = "max_bias", .kind = FIELD_REAL, .offset = offsetof(slopes_options, max_bias), .minimum = 0.001,
-     .maximum = 100, .initial = 8, .help = "exponent B: the gentlest slope of a power of two of heads is 2^-B"},
-    {.name = "rule", .kind = FIELD_CHOICE, .offset = offsetof(slopes_options, rule), .maximum = 1, .choices = rules,
+    {.name = "heads",
+     .kind = FIELD_INTEGER,
+     .offset = offsetof(slopes_options, heads),
+     .minimum = 1,
+     .maximum = ALIBI_MAX_HEADS,
+     .initial = 8,
+     .help = "attention heads"},
+    {.name = "max_bias",
+     .kind = FIELD_REAL,
+     .offset = offsetof(slopes_options, max_bias),
+     .minimum = 0.001,
+     .maximum = 100,
+     .initial = 8,
+     .help = "exponent B: the gentlest slope of a power of two of heads is 2^-B"},
+    {.name = "rule",
+     .kind = FIELD_CHOICE,
+     .offset = offsetof(slopes_options, rule),
+     .maximum = 1,
+     .choices = rules,
      .help = "what to do when the heads are no power of two: interleaved, as in the authors' code and nearly all "
              "models, or geometric, as in the paper's text"},
-    {.name = "json", .kind = FIELD_BOOLEAN, .offset = offsetof(slopes_options, json), .maximum = 1,
+    {.name = "json",
+     .kind = FIELD_BOOLEAN,
+     .offset = offsetof(slopes_options, json),
+     .maximum = 1,
      .help = "print JSON, with every digit"},
 };
 
@@ -45,12 +61,7 @@ static status print_json(const double *slopes, double sum, alibi_error *error)
   for (int64_t h = 0; h < options.heads; h++) node_append_number(list, slopes[h]);
   node_set(root, "slopes", list);
   node_set_number(root, "sum", sum);
-  char *text = node_to_text(root);
-  if (text) printf("%s\n", text);
-  bool written = text != NULL;
-  free(text);
-  node_free(root);
-  return written ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the JSON text");
+  return print_node(root, error);
 }
 
 static status slopes_run(command_line *line, alibi_error *error)
@@ -76,7 +87,8 @@ done:
 const command command_slopes = {
     .name = "slopes",
     .summary = "Print ALiBi's slope of every attention head.",
-    .details = "A head with slope m adds -m * distance to its attention scores, not multiplied by 1/sqrt(head size).",
+    .details =
+        "A head with slope m adds -m * distance to its attention scores, not multiplied by 1/sqrt(head size).",
     .options = slopes_add_options,
     .run = slopes_run,
 };

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "cli/command.h"
 #include "cli/extend_option.h"
+#include "cli/json_output.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/run.h"
@@ -162,14 +163,10 @@ static void print_results(const study_results *results, const char *protocol, bo
     printf("\nThe report: %s/report.html (also results.json, results.csv, curves.svg, curves.png)\n", out);
 }
 
-static void print_json(const study_results *results)
+static status print_json(const study_results *results, alibi_error *error)
 {
-  json_node *root = study_results_node(results);
-  char *text = node_to_text(root);
   progress_clear();
-  if (text) printf("%s\n", text);
-  free(text);
-  node_free(root);
+  return print_node(study_results_node(results), error);
 }
 
 extern const command command_study;
@@ -207,8 +204,10 @@ static status study_run_command(command_line *line, alibi_error *error)
                            .threads = cli_threads(),
                            .observer = {NULL, begin, update, end, note}};
   result = study_run(context, &request, &results, error);
-  if (results.method_count && output.json) print_json(&results);
-  else if (results.method_count)
+  if (results.method_count && output.json) { /* what is done, also where the rest failed */
+    if (result == ALIBI_OK) TRY(print_json(&results, error));
+    else print_json(&results, NULL);
+  } else if (results.method_count)
     print_results(&results, results.methods[0].curve_count ? results.methods[0].curves[0].protocol : "",
                   result == ALIBI_OK || result == ALIBI_CANCELLED);
 done:

@@ -257,7 +257,8 @@ static status run_model(task_subject *s, task_line *line, alibi_error *error)
   settings.progress = on_progress;
   settings.user = &watch;
   snprintf(watch.what, sizeof watch.what, "%s of %.60s", wish.task->name, line->name);
-  TRY(task_run(s->model, wish.task, &s->material, &settings, &line->result, error));
+  result = task_run(s->model, wish.task, &s->material, &settings, &line->result, error);
+  TRY(model_files_say(line->path, result, error));
   say_options(&line->result);
 done:
   if (watch.item >= 0) progress_end(watch.item, NULL);

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/command.h"
+#include "cli/model_files.h"
 #include "cli/run.h"
 #include "file/json.h"
 
@@ -50,7 +51,9 @@ static void tokenizer_add_options(command_line *line)
   out = tokenizer_path = NULL;
   command_add_group(line, "Options", (field_table)FIELD_TABLE(tokenizer_fields), &options, "");
   command_add_text(line, "out", "FILE", &out, "train: the tokenizer.json to write");
-  command_add_text(line, "tokenizer", "FILE", &tokenizer_path, "encode, decode: the tokenizer.json to use");
+  command_add_text(
+      line, "tokenizer", "PATH", &tokenizer_path,
+      "encode, decode: a tokenizer.json, a SentencePiece .model, a GGUF file, or a model's directory");
 }
 
 /* A whole input: a mapped file, or what came from standard input. */
@@ -142,7 +145,7 @@ static status encode(const alibi_tokenizer *t, const input *in, alibi_error *err
   alibi_encode_options_init(&how);
   how.add_special = options.special;
   how.control = options.control;
-  status result = alibi_tokenizer_encode_with(t, &how, in->data, in->size, &tokens, &count, error);
+  status result = model_files_encode(t, &how, in->data, in->size, &tokens, &count, error);
   if (result != ALIBI_OK) return result;
   const char *between = options.json ? "," : " ";
   if (options.json) putchar('[');
@@ -227,15 +230,27 @@ done:
   return result;
 }
 
+/* A file of any kind, or what a model's directory has. */
+static status open_tokenizer(alibi_tokenizer **t, alibi_error *error)
+{
+  if (!path_is_directory(tokenizer_path)) return alibi_tokenizer_open(tokenizer_path, t, error);
+  status result = alibi_model_tokenizer_open(tokenizer_path, NULL, t, error);
+  if (result != ALIBI_OK || *t) return result;
+  return fail(
+      error, ALIBI_BAD_INPUT,
+      "--tokenizer: %s: expected tokenizer.json, tokenizer.model or a GGUF file in the directory, found none",
+      tokenizer_path);
+}
+
 static status convert(const char *verb, const command_line *line, alibi_error *error)
 {
   status result = ALIBI_OK;
   alibi_tokenizer *t = NULL;
   input in = {0};
-  if (!tokenizer_path) RAISE(error, ALIBI_INVALID, "tokenizer %s: --tokenizer FILE is missing", verb);
+  if (!tokenizer_path) RAISE(error, ALIBI_INVALID, "tokenizer %s: --tokenizer PATH is missing", verb);
   if (line->operand_count > 2)
     RAISE(error, ALIBI_INVALID, "tokenizer %s: expected one file, found %s too", verb, line->operands[2]);
-  TRY(alibi_tokenizer_open(tokenizer_path, &t, error));
+  TRY(open_tokenizer(&t, error));
   TRY(input_open(&in, line->operand_count == 2 ? line->operands[1] : NULL, error));
   TRY((strcmp(verb, "encode") == 0 ? encode : decode)(t, &in, error));
 done:
@@ -280,11 +295,12 @@ const command command_tokenizer = {
     .summary = "Train a tokenizer on texts; text to ids and back.",
     .operands = "train|encode|decode [FILE...]",
     .details = "alibi tokenizer train --vocab N --out FILE TEXT...\n"
-               "alibi tokenizer encode --tokenizer FILE [TEXT]\n"
-               "alibi tokenizer decode --tokenizer FILE [IDS]\n\n"
-               "The tokenizer is a byte-level BPE in a tokenizer.json. encode prints the ids of a text\n"
-               "on one line; decode reads such ids and writes the text, byte for byte. Both read\n"
-               "standard input where no file is named.",
+               "alibi tokenizer encode --tokenizer PATH [TEXT]\n"
+               "alibi tokenizer decode --tokenizer PATH [IDS]\n"
+               "\n"
+               "train makes a byte-level BPE, in a tokenizer.json. encode prints the ids of a text on one line; "
+               "decode reads such ids and writes the text. Both take the tokenizers of public models too, and "
+               "read standard input where no file is named.",
     .options = tokenizer_add_options,
     .run = tokenizer_run,
 };

@@ -210,10 +210,11 @@ static status open_from(training *t, alibi_error *error)
   status result;
   TRY(alibi_model_open(t->context, from_path, &t->from, error));
   if (strcmp(alibi_model_family(t->from), "alibi") != 0)
-    RAISE(error, ALIBI_INVALID,
-          "--from %s: expected a model of our own format, found one of the family '%s': alibi convert %s --to alibi "
-          "--out DIR makes one to train on",
-          from_path, alibi_model_family(t->from), from_path);
+    RAISE(
+        error, ALIBI_INVALID,
+        "--from %s: expected a model of our own format, found one of the family '%s': alibi convert %s --to alibi "
+        "--out DIR makes one to train on",
+        from_path, alibi_model_family(t->from), from_path);
   alibi_model_config config = *alibi_model_get_config(t->from);
   TRY(take_changes(t->line, &config, error));
   if (extend) TRY(model_config_set_extension(&config, "--extend", extend, error));

@@ -2,14 +2,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/json_output.h"
 #include "cli/model_files.h"
 #include "cli/run.h"
 #include "evaluate/verification.h"
-#include "file/json.h"
 
 enum { MOST_LAYERS = 16 }; /* told one by one */
 
@@ -119,12 +118,7 @@ static status print_json(const char *path, const verification *v, alibi_error *e
   node_set_number(root, "difference", verification_largest(v));
   for (size_t i = 0; i < v->count; i++) node_append(prompts, prompt_node(&v->prompts[i]));
   node_set(root, "prompts", prompts);
-  char *text = node_to_text(root);
-  if (text) printf("%s\n", text);
-  bool written = text != NULL;
-  free(text);
-  node_free(root);
-  return written ? ALIBI_OK : fail(error, ALIBI_FAILED, "not enough memory for the JSON text");
+  return print_node(root, error);
 }
 
 static status verify_run(command_line *line, alibi_error *error)
@@ -157,11 +151,10 @@ const command command_verify = {
     .name = "verify",
     .summary = "Compare a model with what its reference computes.",
     .operands = "MODEL",
-    .details =
-        "Runs the prompts of the reference file and compares logits, probabilities and, where the file has them, "
-        "the\n"
-        "hidden states after each layer, so that the first layer that differs is named.  Exit code 1 where a\n"
-        "difference is above --tolerance.  docs/model-verify.md says how a reference file is made.",
+    .details = "Runs the prompts of the reference file and compares logits, probabilities and, where the file "
+               "has them, the hidden states after each layer, so that the first layer that differs is named. "
+               "Exit code 1 where a difference is above --tolerance. docs/model-verify.md says how a reference "
+               "file is made.",
     .options = verify_add_options,
     .run = verify_run,
 };

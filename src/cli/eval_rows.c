@@ -9,6 +9,7 @@
 #include "base/directory.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "cli/model_files.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 
@@ -159,7 +160,7 @@ status eval_rows_run(eval_subject *s, const char *keep, alibi_error *error)
     if (keep && !path) RAISE(error, ALIBI_FAILED, "not enough memory for a path");
     result = alibi_evaluation_run(s->models[m].evaluation, path, show, &shown, error);
     progress_end(shown.item, NULL);
-    if (result != ALIBI_OK) break;
+    TRY(model_files_say(s->request->models[m], result, error));
   }
 done:
   free(path);

@@ -101,7 +101,7 @@ static status encode_texts(eval_subject *s, const mapped_file *files, eval_model
   TRY(memory_new(&m->documents, s->document_count + 1, sizeof *m->documents, "the documents", error));
   for (size_t d = 0; d < s->document_count; d++) {
     const mapped_file *file = &files[s->texts[d]];
-    TRY(alibi_tokenizer_encode(m->tokenizer, file->data, file->size, &tokens, &count, error));
+    TRY(model_files_encode(m->tokenizer, NULL, file->data, file->size, &tokens, &count, error));
     TRY(memory_grow(&m->tokens, &capacity, m->count + count + 1, sizeof *m->tokens, "the tokens", error));
     memcpy(m->tokens + m->count, tokens, count * sizeof *tokens);
     m->documents[d] = m->count;

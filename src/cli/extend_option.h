@@ -12,7 +12,8 @@ typedef struct extend_option {
 
 void extend_option_add(command_line *line, extend_option *option);
 
-/* *text: the extension that the library is to be given, or NULL.  Its name and settings are right for the model. */
+/* *text: the extension that the library is to be given, or NULL.  Its name and settings are right for the model.
+ */
 status extend_option_read(const extend_option *option, const alibi_model_config *config, const char **text,
                           alibi_error *error);
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/directory.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "cli/run.h"
 #include "file/json.h"
 
 typedef struct model_files_options {
@@ -78,20 +78,42 @@ status model_files_open_tokenizer(const char *path, const alibi_model *model, bo
               path);
 }
 
+status model_files_encode(const alibi_tokenizer *tokenizer, const alibi_encode_options *encode, const void *text,
+                          size_t size, uint32_t **tokens, size_t *count, alibi_error *error)
+{
+  cli_work_alone();
+  status result = alibi_tokenizer_encode_with(tokenizer, encode, text, size, tokens, count, error);
+  cli_work_done();
+  return result;
+}
+
+status model_files_say(const char *path, status result, alibi_error *error)
+{
+  static const char *const of_weights[] = {"a model's weights: ", "layer "}; /* other files have sentences too */
+  bool blamed = false;
+  for (size_t i = 0; i < 2 && error; i++)
+    if (strncmp(error->message, of_weights[i], strlen(of_weights[i])) == 0) blamed = true;
+  if (result != ALIBI_BAD_INPUT || !blamed) return result;
+  alibi_error found = *error;
+  return fail(error, result, "%s: %s", path, found.message);
+}
+
 static status add_end(const char *file, const json_node *node, const alibi_tokenizer *tokenizer, end_tokens *ends,
                       alibi_error *error)
 {
   int64_t id = node_integer(node, -1), vocabulary = alibi_tokenizer_vocabulary(tokenizer);
   if (id < 0 || id >= vocabulary || ends->count == END_TOKENS_MOST)
     return fail(error, ALIBI_BAD_INPUT,
-                "%s: key 'eos_token_id': expected an id below the %" PRId64 " tokens of the tokenizer, or at most %d of "
+                "%s: key 'eos_token_id': expected an id below the %" PRId64
+                " tokens of the tokenizer, or at most %d of "
                 "them, found another value",
                 file, vocabulary, END_TOKENS_MOST - 1);
   ends->ids[ends->count++] = id;
   return ALIBI_OK;
 }
 
-status model_files_read_ends(const char *path, const alibi_tokenizer *tokenizer, end_tokens *ends, alibi_error *error)
+status model_files_read_ends(const char *path, const alibi_tokenizer *tokenizer, end_tokens *ends,
+                             alibi_error *error)
 {
   int64_t end = alibi_tokenizer_special(tokenizer, ALIBI_SPECIAL_END);
   char *file = path_join(path, "generation_config.json");

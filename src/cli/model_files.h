@@ -16,7 +16,16 @@ alibi_status model_files_open(alibi_context *context, const char *path, alibi_mo
 alibi_status model_files_open_tokenizer(const char *path, const alibi_model *model, bool required,
                                         alibi_tokenizer **tokenizer, alibi_error *error);
 
-/* What ends a text of the model at `path`: its tokenizer's end token, and those that generation_config.json names. */
+/* alibi_tokenizer_encode_with, which a signal ends at once, the program with it. */
+alibi_status model_files_encode(const alibi_tokenizer *tokenizer, const alibi_encode_options *encode,
+                                const void *text, size_t size, uint32_t **tokens, size_t *count,
+                                alibi_error *error);
+
+/* What came of running the model at `path`: where its weights are to blame, the sentence names it. */
+alibi_status model_files_say(const char *path, alibi_status result, alibi_error *error);
+
+/* What ends a text of the model at `path`: its tokenizer's end token, and those that generation_config.json names.
+ */
 enum { END_TOKENS_MOST = 32 };
 typedef struct end_tokens {
   int64_t ids[END_TOKENS_MOST];

@@ -9,8 +9,8 @@
 
 typedef enum progress_mode { PROGRESS_SILENT, PROGRESS_LINES, PROGRESS_TERMINAL } progress_mode;
 
-/* Once, before the first item.  interval: least seconds between two drawings, negative for the usual 0.1 (terminal) or
- * 10 (lines). */
+/* Once, before the first item.  interval: least seconds between two drawings, negative for the usual 0.1
+ * (terminal) or 10 (lines). */
 void progress_open(FILE *stream, progress_mode mode, double interval);
 
 /* Starts an item and returns its number.  total: amount of work in `unit`s ("tokens"), 0 where unknown. */

@@ -34,11 +34,12 @@ status ranks_split(int64_t size, alibi_error *error)
   int ranks = comm_ranks(joined);
   if (size > 1 && ranks == 1)
     return fail(error, ALIBI_INVALID,
-                "--sequence-ranks %lld: expected as many processes, or a multiple (mpirun -n %lld alibi ...), found this one alone",
+                "--sequence-ranks %lld: expected as many processes, or a multiple (mpirun -n %lld alibi ...), "
+                "found this one alone",
                 (long long)size, (long long)size);
   if (size > ranks || ranks % size != 0)
-    return fail(error, ALIBI_INVALID, "--sequence-ranks %lld: expected a number that divides the %d ranks", (long long)size,
-                ranks);
+    return fail(error, ALIBI_INVALID, "--sequence-ranks %lld: expected a number that divides the %d ranks",
+                (long long)size, ranks);
   return comm_split(joined, (int)size, &group, error);
 }
 

@@ -68,14 +68,47 @@ void cli_stay_for_signals(void)
 static const double ONE_WISH = 0.3; /* seconds */
 static double first_signal;
 
+static volatile sig_atomic_t may_end;
+
 static void on_signal(int number)
 {
   (void)number;
+  if (may_end) {
+    descriptor_say(2, "alibi: interrupted\n");
+    _Exit(130);
+  }
   double now = system_seconds();
   if (!signals_seen) first_signal = now;
   else if (!stays && now - first_signal > ONE_WISH) _Exit(130);
   signals_seen = 1;
   if (interruptible) alibi_context_cancel(interruptible);
+}
+
+static void catch_signals(void)
+{
+  signal(SIGINT, on_signal);
+  signal(SIGTERM, on_signal);
+  if (signal(SIGHUP, on_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN); /* nohup */
+}
+
+static void let_signals_go(void)
+{
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  if (signal(SIGHUP, SIG_DFL) == SIG_IGN) signal(SIGHUP, SIG_IGN);
+}
+
+void cli_work_alone(void)
+{
+  fflush(stdout);
+  may_end = 1;
+  if (!interruptible) catch_signals();
+}
+
+void cli_work_done(void)
+{
+  may_end = 0;
+  if (!interruptible) let_signals_go();
 }
 
 static void on_log(void *user, alibi_log_level level, const char *sentence)
@@ -94,9 +127,7 @@ status cli_context(alibi_context **context, alibi_error *error)
   options.threads = (int)general.threads;
   options.log = on_log;
   signals_seen = 0;
-  signal(SIGINT, on_signal);
-  signal(SIGTERM, on_signal);
-  if (signal(SIGHUP, on_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN); /* nohup */
+  catch_signals();
   status result = alibi_context_new(&options, context, error);
   if (result != ALIBI_OK) return result;
   interruptible = *context;
@@ -107,8 +138,6 @@ status cli_context(alibi_context **context, alibi_error *error)
 void cli_context_free(alibi_context *context)
 {
   interruptible = NULL;
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  if (signal(SIGHUP, SIG_DFL) == SIG_IGN) signal(SIGHUP, SIG_IGN);
+  let_signals_go();
   alibi_context_free(context);
 }

@@ -23,6 +23,12 @@ void cli_be_quiet(void);
 status cli_context(alibi_context **context, alibi_error *error);
 void cli_context_free(alibi_context *context);
 
+/* Between these calls a signal ends the program at once, as an interrupted one: for work that cannot be cancelled
+ * in its midst and leaves nothing half done.  What was printed is written out first.  With a context or without.
+ */
+void cli_work_alone(void);
+void cli_work_done(void);
+
 /* From now on a second signal does not end the program: for a child that gets the terminal's Ctrl-C and its
  * parent's. */
 void cli_stay_for_signals(void);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/model_files.h"
+#include "model/model.h"
 #include "text/tokenizer_fingerprint.h"
 
 static status read_text(const task_wish *wish, task_subject *s, alibi_error *error)
@@ -16,7 +17,7 @@ static status read_text(const task_wish *wish, task_subject *s, alibi_error *err
   status result;
   TRY(mapped_file_open(wish->text, &file, error));
   s->text_bytes = file.size;
-  TRY(alibi_tokenizer_encode(s->tokenizer, file.data, file.size, &s->text, &count, error));
+  TRY(model_files_encode(s->tokenizer, NULL, file.data, file.size, &s->text, &count, error));
   if (count < 2)
     RAISE(error, ALIBI_BAD_INPUT, "%s: expected at least 2 tokens of text, found %zu", wish->text, count);
   TRY(word_list_read(file.data, file.size, &s->words, error));
@@ -67,6 +68,7 @@ status task_subject_open(alibi_context *context, const char *path, const task_wi
   status result;
   *s = (task_subject){0};
   TRY(model_files_open(context, path, &s->model, error));
+  TRY(model_check_causal(s->model, "a task", error));
   const alibi_model_config *config = alibi_model_get_config(s->model);
   TRY(read_extension(wish, config, s, error));
   TRY(model_files_open_tokenizer(path, s->model, false, &s->tokenizer, error));

@@ -2,12 +2,12 @@
  * the time is foretold from a step that is really made. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/context.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "cli/json_output.h"
 #include "cli/progress.h"
 #include "cli/train_command.h"
 #include "model/model.h"
@@ -240,12 +240,7 @@ static status print_json(const training *t, const plan *p, double measured_token
   } else {
     node_set_null(root, "estimated_seconds");
   }
-  char *text = node_to_text(root);
-  node_free(root);
-  if (!text) return fail(error, ALIBI_FAILED, "not enough memory for the plan");
-  printf("%s\n", text);
-  free(text);
-  return ALIBI_OK;
+  return print_node(root, error);
 }
 
 status train_plan_print(const training *t, bool json, alibi_error *error)

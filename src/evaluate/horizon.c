@@ -231,7 +231,7 @@ static status read_layer(reading *r, const horizon *h, size_t layer, size_t wind
   for (size_t head = 0; head < h->heads; head++)
     if (r->sums[layer * h->heads + head].broken)
       return fail(
-          error, ALIBI_FAILED,
+          error, ALIBI_BAD_INPUT,
           "layer %zu, head %zu: expected weights of attention that sum to 1, found some that are no numbers",
           layer, head);
   return ALIBI_OK;

@@ -21,7 +21,7 @@ static status take_options(const alibi_embed_options *given, alibi_embed_options
   return fail(error, ALIBI_INVALID, "tolerance: expected a number from 0 on, below 1, found %g", own->tolerance);
 }
 
-static void pool(const model_pass *pass, bool normalise, float *vector)
+static status pool(const model_pass *pass, bool normalise, float *vector, alibi_error *error)
 {
   size_t width = (size_t)pass->model->config.width;
   double square = 0;
@@ -31,8 +31,12 @@ static void pool(const model_pass *pass, bool normalise, float *vector)
     vector[c] = (float)(sum / (double)pass->rows);
     square += (double)vector[c] * (double)vector[c];
   }
+  if (!isfinite(square))
+    return fail(error, ALIBI_BAD_INPUT, "a model's weights: expected hidden states that are numbers, found %g",
+                square);
   double scale = normalise && square > 0 ? 1 / sqrt(square) : 1;
   for (size_t c = 0; c < width; c++) vector[c] = (float)(scale * (double)vector[c]);
+  return ALIBI_OK;
 }
 
 alibi_status alibi_embed(alibi_model *model, const uint32_t *tokens, size_t count,
@@ -40,18 +44,22 @@ alibi_status alibi_embed(alibi_model *model, const uint32_t *tokens, size_t coun
 {
   alibi_embed_options own;
   model_pass *pass = NULL;
-  double tolerance = model->context->tolerance;
   status result;
+  if (!model || (!tokens && count > 0) || !vector)
+    RAISE(error, ALIBI_INVALID, "alibi_embed: expected a model, tokens and a vector, found NULL");
   TRY(take_options(options, &own, error));
   if (count == 0) RAISE(error, ALIBI_INVALID, "a text to embed: expected at least one token, found none");
-  model->context->tolerance = own.tolerance;
-  pass_shape shape = {.rows = count, .segments = 1, .length = count, .head_rows = 1, .stops_when_cancelled = true};
+  pass_shape shape = {.rows = count,
+                      .segments = 1,
+                      .length = count,
+                      .head_rows = 1,
+                      .stops_when_cancelled = true,
+                      .tolerance = &own.tolerance};
   pass_segment segment = {.count = count};
   TRY(model_pass_new(model, &shape, &pass, error));
   TRY(model_forward(pass, tokens, &segment, 1, error));
-  pool(pass, own.normalise, vector);
+  TRY(pool(pass, own.normalise, vector, error));
 done:
-  model->context->tolerance = tolerance;
   model_pass_free(pass);
   return result;
 }

@@ -34,10 +34,11 @@ status model_config_take(const alibi_model_config *given, alibi_model_config *co
 status model_config_resolve(alibi_model_config *config, alibi_error *error);
 
 /* The model's own extension, from text: "yarn:factor=4", "none". */
-status model_config_set_extension(alibi_model_config *config, const char *option, const char *text, alibi_error *error);
+status model_config_set_extension(alibi_model_config *config, const char *option, const char *text,
+                                  alibi_error *error);
 
-/* An extension by its text ("yarn:factor=4"), as this model would be run with it: refused beside one of the model's own.
- * Its trained length is the model's latest.  option: how the user knows it. */
+/* An extension by its text ("yarn:factor=4"), as this model would be run with it: refused beside one of the
+ * model's own.  Its trained length is the model's latest.  option: how the user knows it. */
 status model_config_read_extension(const alibi_model_config *config, const char *option, const char *text,
                                    extension_choice *choice, alibi_error *error);
 

@@ -83,7 +83,7 @@ op_attention walk_attention(const model_pass *p, const walk_shape *s, size_t lay
                         .q = {b->qkv, s->qkv, s->head_size},
                         .k = {b->qkv + s->attended, s->qkv, s->head_size},
                         .v = {b->qkv + s->attended + s->kv_heads * s->head_size, s->qkv, s->head_size},
-                        .tolerance = p->model->method->decays ? p->model->context->tolerance : 0,
+                        .tolerance = p->model->method->decays ? model_pass_tolerance(p) : 0,
                         .out = {b->attended, s->attended, s->head_size},
                         .lse = b->lse,
                         .visited = b->visited};
@@ -92,6 +92,22 @@ op_attention walk_attention(const model_pass *p, const walk_shape *s, size_t lay
 static size_t wanted_rows(const pass_segment *s)
 {
   return s->wanted > 0 && s->wanted < s->count ? s->wanted : s->count;
+}
+
+/* A product of a block.  Where a run may be cancelled, so many rows at a time that one piece takes a moment; what
+ * follows in the block then works on anything, until the block's end. */
+static void linear(model_pass *p, size_t rows, const float *x, const matrix *w, const float *bias,
+                   const float *residual, float *out, size_t out_stride)
+{
+  alibi_context *context = p->model->context;
+  size_t few = (size_t)(1e10 / ((double)w->rows * (double)w->columns)), most = few < 256 ? 256 : few;
+  if (!p->shape.stops_when_cancelled) most = rows;
+  for (size_t r = 0; r < rows; r += most) {
+    size_t n = rows - r < most ? rows - r : most;
+    if (p->shape.stops_when_cancelled && context_cancelled(context)) return;
+    op_linear_forward(context, &p->work, n, x + r * w->columns, w->columns, w, bias,
+                      residual ? residual + r * out_stride : NULL, out + r * out_stride, out_stride);
+  }
 }
 
 /* Forgetting gates of a block, and their running sums, which go on from what a cache holds. */
@@ -156,8 +172,7 @@ static void project(model_pass *p, const walk_shape *s, size_t layer, block_acti
   if (!s->post)
     op_norm_forward(context, s->norm, s->rows, 1, s->width, b->x, s->width, w->attention_norm_gain,
                     w->attention_norm_shift, p->normed, s->width, b->mean1, b->rstd1);
-  op_linear_forward(context, &p->work, s->rows, s->post ? b->x : p->normed, s->width, &weights.qkv, w->qkv_bias,
-                    NULL, b->qkv, s->qkv);
+  linear(p, s->rows, s->post ? b->x : p->normed, &weights.qkv, w->qkv_bias, NULL, b->qkv, s->qkv);
   if (s->clip > 0) op_clip(context, s->rows, s->qkv, s->clip, b->qkv, s->qkv);
   if (b->raw) op_copy_rows(context, s->rows, turned * d, b->qkv, s->qkv, b->raw, turned * d);
   if (w->query_norm_gain) qk_norm(p, s, layer, b);
@@ -276,10 +291,10 @@ static void add_to_residual(model_pass *p, const walk_shape *s, size_t layer, dr
   alibi_context *context = p->model->context;
   float *added = p->hidden + r0 * s->width; /* not needed before the end */
   if (!walk_drops(p) && s->residual == 1) {
-    op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, residual, out, s->width);
+    linear(p, rows, x, w, bias, residual, out, s->width);
     return;
   }
-  op_linear_forward(context, &p->work, rows, x, w->columns, w, bias, NULL, added, s->width);
+  linear(p, rows, x, w, bias, NULL, added, s->width);
   if (residual != out) op_copy(context, rows * s->width, residual, out);
   if (!walk_drops(p)) {
     op_add_scaled(context, rows * s->width, s->residual, added, out);
@@ -321,7 +336,6 @@ static void norm_output(const model_pass *p, const walk_shape *s, size_t layer, 
 static void widen_rows(model_pass *p, const walk_shape *s, size_t layer, block_activations *b, size_t r0,
                        size_t rows)
 {
-  alibi_context *context = p->model->context;
   const block_parameters *w = &p->model->parameters.blocks[layer];
   block_weights weights = model_block_weights(p->model, layer);
   size_t c0 = r0 * s->width;
@@ -329,8 +343,7 @@ static void widen_rows(model_pass *p, const walk_shape *s, size_t layer, block_a
                   &weights.attention_output, w->output_bias, (s->output_norm ? b->joined : b->middle) + c0);
   if (s->output_norm) norm_output(p, s, layer, b, r0, rows);
   norm_between(p, s, layer, b, r0, rows);
-  op_linear_forward(context, &p->work, rows, p->normed + c0, s->width, &weights.input, w->input_bias, NULL,
-                    b->inner + r0 * s->inner, s->inner);
+  linear(p, rows, p->normed + c0, &weights.input, w->input_bias, NULL, b->inner + r0 * s->inner, s->inner);
 }
 
 /* out = the norm that ends a block with norms after its parts. */
@@ -507,11 +520,11 @@ status model_forward(model_pass *p, const uint32_t *tokens, const pass_segment *
   if (p->watch.see) p->watch.see(p->watch.user, 0, p->blocks[0].x);
   for (size_t layer = 0; layer < layers; layer++) {
     bool last = layer + 1 == layers;
-    result = p->shape.stops_when_cancelled ? context_check_cancel(p->model->context, error) : ALIBI_OK;
-    if (result != ALIBI_OK) return result;
     block_activations *b = &p->blocks[p->shape.keep ? layer : 0];
     float *out = last || !p->shape.keep ? p->residual : p->blocks[layer + 1].x;
     result = run_block(p, &s, layer, b, out, error);
+    if (result == ALIBI_OK && p->shape.stops_when_cancelled)
+      result = context_check_cancel(p->model->context, error);
     if (result != ALIBI_OK) return result;
     if (p->watch.see) p->watch.see(p->watch.user, layer + 1, out);
   }

@@ -203,7 +203,8 @@ void model_add_to_fingerprint(const alibi_model *model, fingerprint *f)
   for (size_t i = 0; model->placed && i < weight_slots(&model->config); i++)
     for (size_t k = 0; k < model->placed[i].part_count; k++)
       add_part_to_fingerprint(&model->placed[i].parts[k], model->placed[i].columns, f);
-  if (model->placed && model->placed->rounded) fingerprint_add(f, &model->placed->rounded, sizeof model->placed->rounded);
+  if (model->placed && model->placed->rounded)
+    fingerprint_add(f, &model->placed->rounded, sizeof model->placed->rounded);
 }
 
 void model_round_activations(alibi_model *model)
@@ -348,8 +349,8 @@ static double largest_scale(const model_pass *pass, size_t layer)
                          : 1;
 }
 
-/* With QK-norm of heads, without a shift, no query and no key is longer than its largest gain times sqrt(D), where rows are
- * scaled times the largest of these; without it, who knows. */
+/* With QK-norm of heads, without a shift, no query and no key is longer than its largest gain times sqrt(D), where
+ * rows are scaled times the largest of these; without it, who knows. */
 static void limit_scores(const model_pass *pass, block_cache *cache)
 {
   const alibi_model_config *c = &pass->model->config;
@@ -373,12 +374,13 @@ status model_cache_new(const model_pass *pass, size_t capacity, size_t kept, blo
   status result;
   if (kept) {
     TRY(block_cache_new_pool(model->context->kernel, lists, (size_t)c->head_size, gates, capacity, kept, share,
-                             model->context->tolerance, cache, error));
+                             model_pass_tolerance(pass), cache, error));
     limit_scores(pass, *cache);
     return ALIBI_OK;
   }
   TRY(block_cache_new(model->context->kernel, lists, (size_t)c->head_size, gates, capacity, cache, error));
-  if (model->method->decays && model->context->tolerance > 0) TRY(block_cache_prepare_proof(*cache, share, error));
+  if (model->method->decays && model_pass_tolerance(pass) > 0)
+    TRY(block_cache_prepare_proof(*cache, share, error));
   return ALIBI_OK;
 done:
   block_cache_free(*cache);
@@ -390,7 +392,7 @@ status model_cache_share(const model_pass *pass, block_cache *from, size_t lengt
                          block_cache **cache, alibi_error *error)
 {
   if (!kept) return block_cache_share(from, length, capacity, cache, error);
-  status result = block_cache_copy(from, length, capacity, kept, pass->model->context->tolerance, cache, error);
+  status result = block_cache_copy(from, length, capacity, kept, model_pass_tolerance(pass), cache, error);
   if (result == ALIBI_OK) limit_scores(pass, *cache);
   return result;
 }

@@ -35,13 +35,14 @@ struct alibi_model {
 status model_allocate(alibi_context *context, const alibi_model_config *config, alibi_model **model,
                       alibi_error *error);
 
-/* A model whose weights of linear layers and embeddings lie elsewhere, in a file that is mapped: values hold all other
- * parameters, 0 so far.  Every placeable parameter has to be placed before the model runs.  It cannot be trained. */
+/* A model whose weights of linear layers and embeddings lie elsewhere, in a file that is mapped: values hold all
+ * other parameters, 0 so far.  Every placeable parameter has to be placed before the model runs.  It cannot be
+ * trained. */
 status model_allocate_placed(alibi_context *context, const alibi_model_config *config, alibi_model **model,
                              alibi_error *error);
 bool model_is_placed(const alibi_model *model);
-/* The weight p lies in `count` parts, whose rows are all of p's (op/op.h).  Parts and their row scales are copied, data are
- * borrowed until the model is freed. */
+/* The weight p lies in `count` parts, whose rows are all of p's (op/op.h).  Parts and their row scales are copied,
+ * data are borrowed until the model is freed. */
 status model_place(alibi_model *model, const parameter *p, const matrix_part *parts, size_t count,
                    alibi_error *error);
 /* Is everything placed? */
@@ -61,12 +62,14 @@ status model_folder(const char *path, char **folder, alibi_error *error);
 
 struct tensor_writing; /* model/tensor_writing.h */
 
-/* alibi_model_save, but for what `writing` adds, where it is not NULL: it can be cancelled, and tells how far it is. */
-status model_save_by(const alibi_model *model, const char *directory, struct tensor_writing *writing, alibi_error *error);
+/* alibi_model_save, but for what `writing` adds, where it is not NULL: it can be cancelled, and tells how far it
+ * is. */
+status model_save_by(const alibi_model *model, const char *directory, struct tensor_writing *writing,
+                     alibi_error *error);
 
 /* Our own directory, whose configuration was read. */
-status model_open_directory(alibi_context *context, const char *directory, const json_node *node, alibi_model **model,
-                            alibi_error *error);
+status model_open_directory(alibi_context *context, const char *directory, const json_node *node,
+                            alibi_model **model, alibi_error *error);
 
 /* May it be trained?  Names what stands against it. */
 status model_check_trainable(const alibi_model *model, alibi_error *error);
@@ -90,14 +93,15 @@ size_t model_block_offset(const alibi_model *model, size_t layer);
 matrix model_output_weight(const alibi_model *model);
 matrix model_embedding_weight(const alibi_model *model);
 /* Logits [rows, V] of hidden states [rows, C], scaled and capped. */
-void model_head(const alibi_model *model, const op_workspace *work, size_t rows, const float *hidden, float *logits);
+void model_head(const alibi_model *model, const op_workspace *work, size_t rows, const float *hidden,
+                float *logits);
 
 /* A run of consecutive tokens of one sequence. */
 typedef struct pass_segment {
   size_t count;       /* tokens */
   size_t first;       /* position of the first one */
-  block_cache *cache; /* NULL: the run is a whole sequence (first == 0) and attends to itself; or, in a pass of several
-                         ranks, what shared_rows says of one of shape.length tokens */
+  block_cache *cache; /* NULL: the run is a whole sequence (first == 0) and attends to itself; or, in a pass of
+                         several ranks, what shared_rows says of one of shape.length tokens */
   size_t wanted; /* only the last so many tokens' hidden states are wanted (0: all): the last block then spares the
                     others */
   pass_carry *carry; /* NULL, or (the only run of its pass, without a cache) what runs before this one left:
@@ -115,15 +119,18 @@ typedef struct pass_shape {
   bool keep;        /* for backward */
   bool drops;       /* caches may have pools */
   bool stops_when_cancelled; /* a forward run ends with ALIBI_CANCELLED in its midst */
-  bool recompute;   /* keeps of each block only its input and what attention gave, and makes the rest again in backward: a
-                       product with three of four weights, but never attention, whose cost grows with the length */
-  bool in_gradients; /* kept: activations of the last blocks lie where the gradients of the first ones will, and backward is
-                        done with the former before it writes the latter.  So it sets the gradients and adds to none: all
-                        of a step is in this one pass */
+  bool recompute;    /* keeps of each block only its input and what attention gave, and makes the rest again in
+                        backward: a product with three of four weights, but never attention, whose cost grows with
+                        the length */
+  bool in_gradients; /* kept: activations of the last blocks lie where the gradients of the first ones will, and
+                        backward is done with the former before it writes the latter.  So it sets the gradients and
+                        adds to none: all of a step is in this one pass */
   float *gradients;  /* with in_gradients: the block that is given to backward; NULL: only count */
-  comm *ranks; /* that hold parts of each sequence and run this pass together; NULL, or one rank: whole sequences */
+  comm *ranks; /* that hold parts of each sequence and run this pass together; NULL, or one rank: whole
+                  sequences */
   const position_extension *extension; /* NULL: the model's own, if it has one */
   const void *extension_options;
+  const double *tolerance; /* of attention, in place of the context's; NULL: that one; lives as long as the pass */
 } pass_shape;
 
 /* What a block leaves for its backward pass, which makes the rest again.  [R, ...] */
@@ -143,7 +150,7 @@ typedef struct block_activations {
   float *joined, *joined_mean, *joined_rstd; /* with a norm of attention's output: before that [C] */
   float *middle;              /* after attention's residual [C]; with norms after the parts, before the first */
   float *mean2, *rstd2;
-  float *inner;               /* [F], with gates [2F]: before the activation; backward turns it into its gradient */
+  float *inner; /* [F], with gates [2F]: before the activation; backward turns it into its gradient */
 } block_activations;
 
 /* What skipping needs of the plan's tables (op/attend.h); NULL where nothing is skipped. */
@@ -152,18 +159,18 @@ typedef struct position_tails {
   float *largest_factors; /* [sets, H] */
 } position_tails;
 
-/* In a pass that is kept for backward, numbers are 0 by chance and the others grown to make up for it (Srivastava et al. 2014):
- * of the embedding, and of what attention and the feed-forward part add to the residual stream, as in GPT-2, but not of the
- * weights of attention, which nobody stores.  Which: a pure function of (seed, step, layer, place, first_row + row,
- * channel). */
+/* In a pass that is kept for backward, numbers are 0 by chance and the others grown to make up for it (Srivastava
+ * et al. 2014): of the embedding, and of what attention and the feed-forward part add to the residual stream, as
+ * in GPT-2, but not of the weights of attention, which nobody stores.  Which: a pure function of (seed, step,
+ * layer, place, first_row + row, channel). */
 typedef struct pass_dropout {
   double rate; /* below 1; 0: none */
   uint64_t seed, step;
   uint64_t first_row; /* of the step's rows that came before this pass's first one */
 } pass_dropout;
 
-/* Told by the thread that computes, while backward runs: floats from .. from + count - 1 of the block of gradients are
- * final.  From the end of the block to its beginning, each float once. */
+/* Told by the thread that computes, while backward runs: floats from .. from + count - 1 of the block of gradients
+ * are final.  From the end of the block to its beginning, each float once. */
 typedef struct backward_hooks {
   void (*ready)(void *user, size_t from, size_t count);
   void *user;
@@ -223,10 +230,16 @@ typedef struct model_pass {
   float *dx;               /* in residual */
   float *dqkv, *dattended; /* in wide */
   float *dgates, *dquery_offsets, *dkey_offsets; /* [R, H] */
-  float *dbeside; /* [R, C] what passes attention by: where parts are parallel, the feed-forward part's gradient; with a norm
-                     of attention's output, that of its input as it is added again */
+  float *dbeside; /* [R, C] what passes attention by: where parts are parallel, the feed-forward part's gradient;
+                     with a norm of attention's output, that of its input as it is added again */
   arena memory;
 } model_pass;
+
+/* What may be left out of a row of attention. */
+static inline double model_pass_tolerance(const model_pass *pass)
+{
+  return pass->shape.tolerance ? *pass->shape.tolerance : pass->model->context->tolerance;
+}
 
 status model_pass_new(alibi_model *model, const pass_shape *shape, model_pass **pass, alibi_error *error);
 void model_pass_free(model_pass *pass);
@@ -234,9 +247,10 @@ size_t model_pass_bytes(alibi_model *model, const pass_shape *shape);
 /* As model_pass_new would say, but for memory. */
 status model_pass_check(alibi_model *model, const pass_shape *shape, alibi_error *error);
 
-/* A cache for a pass: a list for every layer and key-value head, list = layer * G + head.  kept: 0, or a pool of so many
- * blocks a list on average, for a pass that drops. */
-status model_cache_new(const model_pass *pass, size_t capacity, size_t kept, block_cache **cache, alibi_error *error);
+/* A cache for a pass: a list for every layer and key-value head, list = layer * G + head.  kept: 0, or a pool of
+ * so many blocks a list on average, for a pass that drops. */
+status model_cache_new(const model_pass *pass, size_t capacity, size_t kept, block_cache **cache,
+                       alibi_error *error);
 /* One that begins as another does. */
 status model_cache_share(const model_pass *pass, block_cache *from, size_t length, size_t capacity, size_t kept,
                          block_cache **cache, alibi_error *error);
@@ -244,31 +258,35 @@ status model_cache_share(const model_pass *pass, block_cache *from, size_t lengt
 /* After the parameters changed: fills the position tables again. */
 void model_pass_refresh(model_pass *pass);
 
-/* tokens [sum of counts], run after run.  With several ranks all make this call, with runs of the same sequences, and
- * fail together.  ALIBI_INVALID where a token is not below V or a position not below
- * shape.length; ALIBI_FAILED where a row of a cache with a pool looks back to what was dropped.  Leaves hidden [R, C];
- * rows that are not wanted hold anything. */
+/* tokens [sum of counts], run after run.  With several ranks all make this call, with runs of the same sequences,
+ * and fail together.  ALIBI_INVALID where a token is not below V or a position not below shape.length;
+ * ALIBI_FAILED where a row of a cache with a pool looks back to what was dropped.  Leaves hidden [R, C]; rows that
+ * are not wanted hold anything. */
 status model_forward(model_pass *pass, const uint32_t *tokens, const pass_segment *segments, size_t count,
                      alibi_error *error);
 
 /* Losses (nats) of the `count` rows listed (ascending), whose next tokens are targets[i]. */
 void model_losses(model_pass *pass, const size_t *rows, const uint32_t *targets, size_t count, float *losses);
 /* And hits [count]: 1 where the target's logit is the largest, of equal ones the first; NULL: not wanted. */
-void model_losses_and_hits(model_pass *pass, const size_t *rows, const uint32_t *targets, size_t count, float *losses,
-                           unsigned char *hits);
+void model_losses_and_hits(model_pass *pass, const size_t *rows, const uint32_t *targets, size_t count,
+                           float *losses, unsigned char *hits);
 
 /* Logits [V] of one row. */
 void model_logits(model_pass *pass, size_t row, float *logits);
 
-/* Cross-entropy of every row against targets [R] (sum, in double, of nats; rows with OP_NO_TARGET count nowhere), and the
- * gradient of that sum (and of the z-loss, which is not in it), added to grads (or, with in_gradients, alone in them), which
- * point into a block like the model's values.  After a forward of segments that want all of their rows, which it uses up.  hooks: NULL or whom to tell.
+/* Cross-entropy of every row against targets [R] (sum, in double, of nats; rows with OP_NO_TARGET count nowhere),
+ * and the gradient of that sum (and of the z-loss, which is not in it), added to grads (or, with in_gradients,
+ * alone in them), which point into a block like the model's values.  After a forward of segments that want all of
+ * their rows, which it uses up.  hooks: NULL or whom to tell.
  *
- * With several ranks all make this call, hooks may not make calls of their communicator, and keys travel, which can fail:
- * pass->failure then says so, on all of them, grads hold anything and hooks may not have been told of all.
+ * With several ranks all make this call, hooks may not make calls of their communicator, and keys travel, which
+ * can fail: pass->failure then says so, on all of them, grads hold anything and hooks may not have been told of
+ * all.
  *
- * However a batch of whole segments is cut into passes, the gradient is the same to rounding; and to the bit, but for those of
- * the position method and of a tied embedding (which is added to from two sides in every pass), which are sums of sums. */
-double model_backward(model_pass *pass, const uint32_t *targets, model_parameters *grads, const backward_hooks *hooks);
+ * However a batch of whole segments is cut into passes, the gradient is the same to rounding; and to the bit, but
+ * for those of the position method and of a tied embedding (which is added to from two sides in every pass), which
+ * are sums of sums. */
+double model_backward(model_pass *pass, const uint32_t *targets, model_parameters *grads,
+                      const backward_hooks *hooks);
 
 #endif

@@ -39,7 +39,8 @@ typedef struct saving {
 static status put(const saving *s, tensor_sink *sink, const float *values, size_t count, alibi_error *error)
 {
   size_t bytes = count * sizeof *values;
-  return s->writing ? writing_put(s->writing, sink, values, bytes, error) : tensor_sink_write(sink, values, bytes, error);
+  return s->writing ? writing_put(s->writing, sink, values, bytes, error)
+                    : tensor_sink_write(sink, values, bytes, error);
 }
 
 /* Parameter `index` to its tensor: where it lies elsewhere in another type, some rows at a time. */
@@ -186,8 +187,8 @@ done:
   return result;
 }
 
-status model_open_directory(alibi_context *context, const char *directory, const json_node *node, alibi_model **model,
-                            alibi_error *error)
+status model_open_directory(alibi_context *context, const char *directory, const json_node *node,
+                            alibi_model **model, alibi_error *error)
 {
   char *config_path = NULL, *weights_path = NULL;
   safetensors_file *file = NULL;

@@ -149,11 +149,12 @@ static status open_with_config(alibi_context *context, const char *path, const c
   TRY(node_read_file(config_path, &object, error));
   if (!*file && !is_ours(object) && !node_get(object, "model_type"))
     RAISE(error, ALIBI_BAD_INPUT,
-          "%s: expected the model_type of a public model, or the format of one of ours, found neither", config_path);
+          "%s: expected the model_type of a public model, or the format of one of ours, found neither",
+          config_path);
   if (!*file && is_ours(object)) {
     if (options->ignore_config && options->ignore_config[0])
-      RAISE(error, ALIBI_INVALID, "ignore_config: expected none for %s, a model of our own format, found '%s'", path,
-            options->ignore_config[0]);
+      RAISE(error, ALIBI_INVALID, "ignore_config: expected none for %s, a model of our own format, found '%s'",
+            path, options->ignore_config[0]);
     TRY(model_open_directory(context, path, object, model, error));
     goto done;
   }

@@ -71,7 +71,8 @@ alibi_status alibi_model_tokenizer_open(const char *path, const alibi_model *mod
   char *file = NULL;
   status result;
   if (!tokenizer)
-    return fail(error, ALIBI_INVALID, "alibi_model_tokenizer_open: expected a pointer for the tokenizer, found NULL");
+    return fail(error, ALIBI_INVALID,
+                "alibi_model_tokenizer_open: expected a pointer for the tokenizer, found NULL");
   *tokenizer = NULL;
   if (!path) RAISE(error, ALIBI_INVALID, "alibi_model_tokenizer_open: expected a path, found NULL");
   TRY(find(path, &file, error));

@@ -29,8 +29,8 @@ typedef struct parameter {
   size_t slot;    /* and its place among those: below weight_slots */
 } parameter;
 
-/* Of block l: WEIGHTS_A_BLOCK * l + QKV and so on; after those of all L blocks the embedding and the output weight (of which a
- * tied model has none). */
+/* Of block l: WEIGHTS_A_BLOCK * l + QKV and so on; after those of all L blocks the embedding and the output weight
+ * (of which a tied model has none). */
 enum { WEIGHT_QKV, WEIGHT_ATTENTION_OUTPUT, WEIGHT_INPUT, WEIGHT_OUTPUT, WEIGHTS_A_BLOCK };
 enum { WEIGHT_EMBEDDING, WEIGHT_HEAD, WEIGHTS_BESIDE_BLOCKS };
 

@@ -158,7 +158,7 @@ static void layout_attention(model_pass *p, arena *a)
 
 static bool has_tails(const model_pass *p)
 {
-  return p->position.plan.bias == BIAS_DISTANCE && p->model->method->decays && p->model->context->tolerance > 0;
+  return p->position.plan.bias == BIAS_DISTANCE && p->model->method->decays && model_pass_tolerance(p) > 0;
 }
 
 static void layout_tails(model_pass *p, arena *a)

@@ -18,7 +18,8 @@ enum { PIECE = 4 << 20 };
 tensor_writing tensor_writing_of(alibi_context *context, const char *from, const alibi_convert_options *options,
                                  const file_tensor *tensors, size_t count)
 {
-  tensor_writing writing = {.context = context, .from = from, .progress = options->progress, .user = options->user};
+  tensor_writing writing = {
+      .context = context, .from = from, .progress = options->progress, .user = options->user};
   for (size_t i = 0; i < count; i++) writing.total += (int64_t)tensors[i].bytes;
   return writing;
 }
@@ -59,7 +60,8 @@ void writing_end(const tensor_writing *writing)
 {
   if (writing->not_finite > 0)
     context_log(writing->context, ALIBI_LOG_WARNING,
-                "%s: %" PRId64 " of its numbers %s NaN or infinite, and so %s the copy's; the first is in tensor '%s'",
+                "%s: %" PRId64
+                " of its numbers %s NaN or infinite, and so %s the copy's; the first is in tensor '%s'",
                 writing->from, writing->not_finite, writing->not_finite == 1 ? "is" : "are",
                 writing->not_finite == 1 ? "is" : "are", writing->first_not_finite);
 }

@@ -40,10 +40,10 @@ static inline bool walk_drops(const model_pass *p)
   return p->shape.keep && p->dropout.rate > 0;
 }
 
-/* out = x, dropped out, for rows r0 .. r0 + rows - 1, which x and out begin with; or adds that.  Every row as if one rank
- * held all rows of the step. */
-void walk_drop(const model_pass *pass, const walk_shape *s, size_t layer, dropout_place place, size_t r0, size_t rows,
-               const float *x, float *out, bool adds);
+/* out = x, dropped out, for rows r0 .. r0 + rows - 1, which x and out begin with; or adds that.  Every row as if
+ * one rank held all rows of the step. */
+void walk_drop(const model_pass *pass, const walk_shape *s, size_t layer, dropout_place place, size_t r0,
+               size_t rows, const float *x, float *out, bool adds);
 op_attention walk_attention(const model_pass *pass, const walk_shape *s, size_t layer, const block_activations *b);
 
 /* What a block shares with the others, made again from what it keeps. */
