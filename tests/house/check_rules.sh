@@ -38,6 +38,16 @@ complain "Files over 800 lines (figures that a script wrote apart): which two th
   "$(wc -l "${sources[@]}" | awk '$2 != "total" && $2 !~ /^tests\/golden\/.*_figures\.h$/ && $1 > 800 {
        print $2 ": " $1 " lines" }')"
 
+# Columns, not bytes: what goes on with a character of UTF-8 is not counted.
+complain "Lines over 115 columns" \
+  "$(find CMakeLists.txt src include tests bench examples fuzz scripts cmake \
+       \( -name '*.[ch]' -o -name '*.py' -o -name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt \) \
+       -type f 2>/dev/null |
+     LC_ALL=C sort | LC_ALL=C xargs awk '{
+       text = $0; gsub(/[\200-\277]/, "", text)
+       if (length(text) > 115) print FILENAME ":" FNR ": " length(text) " columns"
+     }')"
+
 mapfile -t library < <(printf '%s\n' "${rooms[@]}" | grep -v '^src/cli/')
 complain "The library prints, exits or aborts" \
   "$(code "${library[@]}" |
