@@ -12,6 +12,7 @@
 #include "alibi/embed.h"
 #include "base/error.h"
 #include "file/safetensors.h"
+#include "model/model.h"
 
 #include <cmocka.h> /* after the house's headers: it makes a macro of fail */
 
@@ -114,6 +115,24 @@ static void wrong_calls_are_refused(void **state)
   assert_int_equal(alibi_embed(model, tokens, 1, &options, vector, &error), ALIBI_INVALID);
   options.tolerance = 0;
   assert_int_equal(alibi_embed(model, tokens, 1, &options, vector, &error), ALIBI_OK);
+  assert_int_equal(alibi_embed(NULL, tokens, 1, &options, vector, &error), ALIBI_INVALID);
+  assert_int_equal(alibi_embed(model, NULL, 1, &options, vector, &error), ALIBI_INVALID);
+  assert_int_equal(alibi_embed(model, tokens, 1, &options, NULL, &error), ALIBI_INVALID);
+  alibi_model_free(model);
+}
+
+/* Weights that are no numbers: the file's fault.  And a cancel before anything is done. */
+static void no_vector_comes_of_no_numbers(void **state)
+{
+  (void)state;
+  alibi_model *model = open_case("jina-heads-6", NULL);
+  uint32_t tokens[2] = {1, 2};
+  float vector[WIDTH_MAX];
+  model->values[0] = NAN;
+  assert_int_equal(alibi_embed(model, tokens, 2, NULL, vector, &error), ALIBI_BAD_INPUT);
+  assert_non_null(strstr(error.message, "weights"));
+  alibi_context_cancel(context); /* for good: the last test */
+  assert_int_equal(alibi_embed(model, tokens, 2, NULL, vector, &error), ALIBI_CANCELLED);
   alibi_model_free(model);
 }
 
@@ -136,6 +155,7 @@ int main(void)
       cmocka_unit_test(encoders_agree_with_the_reference),
       cmocka_unit_test(skipping_changes_nothing_that_can_be_seen),
       cmocka_unit_test(wrong_calls_are_refused),
+      cmocka_unit_test(no_vector_comes_of_no_numbers),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
