@@ -324,6 +324,12 @@ bool path_exists(const char *path)
   return stat(path, &about) == 0;
 }
 
+bool path_is_taken(const char *path)
+{
+  struct stat about;
+  return lstat(path, &about) == 0;
+}
+
 bool path_is_directory(const char *path)
 {
   struct stat about;

@@ -70,6 +70,7 @@ status file_lock(const char *path, const char *what, int *lock, alibi_error *err
 void file_unlock(int lock);
 
 bool path_exists(const char *path);
+bool path_is_taken(const char *path); /* by anything, a link to nothing too */
 bool path_is_directory(const char *path);
 /* Is or will `path`, which need not exist, be that directory or within it? */
 bool path_is_within(const char *path, const char *directory);

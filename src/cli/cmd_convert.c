@@ -24,7 +24,7 @@ static const field convert_fields[] = {
      .offset = offsetof(convert_options, format),
      .initial = ALIBI_FORMAT_GGUF,
      .choices = formats,
-     .help = "alibi: fp32, to be trained on; safetensors: the same names and configuration; gguf: one file"},
+     .help = "alibi: fp32, to be trained on; safetensors: a directory for transformers; gguf: one file"},
     {.name = "shard_bytes",
      .kind = FIELD_INTEGER,
      .offset = offsetof(convert_options, shard_bytes),
@@ -36,11 +36,12 @@ static const field convert_fields[] = {
      .kind = FIELD_BOOLEAN,
      .offset = offsetof(convert_options, without_tokenizer),
      .maximum = 1,
-     .help = "alibi, gguf: leave the tokenizer out, where it is not known here or the format cannot hold it"},
+     .help = "leave the tokenizer out, where it is not known here or the format cannot hold it"},
 };
 
 /* Settings of the library that are options here, for sentences about them. */
-static const field typed[] = {{.name = "type"}, {.name = "ignore_config"}, {.name = "shard_bytes"}};
+static const field typed[] = {{.name = "type"}, {.name = "ignore_config"}, {.name = "shard_bytes"},
+                              {.name = "without_tokenizer"}};
 
 static convert_options options;
 static const char *out, *type;

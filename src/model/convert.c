@@ -314,6 +314,7 @@ static status publish(conversion *c, alibi_error *error)
   TRY(open_model(c, &model, error));
   TRY(open_tokenizer(c, model, &tokenizer, error));
   c->writing = tensor_writing_of(c->context, c->path, &c->options, NULL, 0);
+  if (tokenizer) TRY(published_tokenizer_check(tokenizer, error));
   TRY(make_directory(c, error));
   TRY(family_choose(model, false, c->out, &c->writing, &family, error));
   if (tokenizer)
@@ -341,22 +342,20 @@ static status to_alibi(conversion *c, alibi_error *error)
 {
   alibi_model *model = NULL;
   alibi_tokenizer *tokenizer = NULL;
-  char *path = NULL;
   status result;
   if (c->type != WEIGHT_TYPES && c->type != WEIGHT_F32)
     RAISE(error, ALIBI_INVALID, "type: expected F32, which is what models of our own format are in, found '%s'",
           c->options.type);
-  TRY(path_of(c->out, "tokenizer.json", &path, error));
   TRY(open_model(c, &model, error));
   TRY(open_tokenizer(c, model, &tokenizer, error));
   c->writing = tensor_writing_of(c->context, c->path, &c->options, NULL, 0);
   TRY(make_directory(c, error));
-  if (tokenizer) TRY(alibi_tokenizer_save(tokenizer, path, error));
+  if (tokenizer)
+    TRY(published_tokenizer_write(tokenizer, c->out, alibi_model_get_config(model)->train_length, error));
   TRY(model_save_by(model, c->out, &c->writing, error));
 done:
   alibi_tokenizer_free(tokenizer);
   alibi_model_free(model);
-  free(path);
   return result;
 }
 
@@ -370,7 +369,7 @@ alibi_status alibi_model_convert(alibi_context *context, const char *path, const
   TRY(take_type(&c, error));
   if (c.options.shard_bytes < 1)
     RAISE(error, ALIBI_INVALID, "shard_bytes: expected at least 1, found %lld", (long long)c.options.shard_bytes);
-  if (path_exists(out)) RAISE(error, ALIBI_FAILED, "%s: expected nothing there yet, which would be lost", out);
+  if (path_is_taken(out)) RAISE(error, ALIBI_FAILED, "%s: expected nothing there yet, which would be lost", out);
   TRY(tensor_file_open(path, &c.file, error));
   bool gguf = tensor_file_gguf(c.file) != NULL;
   switch (c.options.format) {

@@ -6,56 +6,51 @@
 
 #include "base/system.h"
 #include "file/json.h"
+#include "text/pipeline.h"
+#include "text/tokenizer.h"
 
-#define OURS "SentencePiece" /* a word of text/sentencepiece_json.c that nobody else knows */
-
-static status check_words(const char *path, alibi_error *error)
+alibi_status published_tokenizer_check(const alibi_tokenizer *tokenizer, alibi_error *error)
 {
-  json_node *root = NULL;
-  status result;
-  TRY(node_read_file(path, &root, error));
-  if (strcmp(node_text(node_get(node_get(root, "model"), "type"), ""), OURS) == 0)
-    RAISE(
-        error, ALIBI_INVALID,
-        "tokenizer: expected one that a tokenizer.json has words for, found a SentencePiece model (it can be left "
-        "out: --without-tokenizer)");
-done:
-  node_free(root);
-  return result;
+  bool public = strcmp(alibi_tokenizer_kind(tokenizer), "pipeline") == 0;
+  if (!public || strcmp(pipeline_model_name(tokenizer->state), "SentencePiece") != 0) return ALIBI_OK;
+  return fail(error, ALIBI_INVALID,
+              "tokenizer: expected one that a tokenizer.json has words for, found a SentencePiece model "
+              "(without_tokenizer leaves it out)");
 }
 
-static status put_token(json_node *object, const char *key, const alibi_tokenizer *tokenizer,
-                        alibi_special special, alibi_error *error)
+/* How a token is spelled in tokenizer.json: NULL where it is not there. */
+static const char *spelling_of(const json_node *root, int64_t id)
 {
-  int64_t id = alibi_tokenizer_special(tokenizer, special);
-  alibi_decode_options options;
-  char *text = NULL;
-  size_t size;
-  uint32_t token = (uint32_t)id;
-  status result = ALIBI_OK;
-  if (id < 0) return ALIBI_OK;
-  alibi_decode_options_init(&options);
-  options.skip_control = 0;
-  TRY(alibi_tokenizer_decode(tokenizer, &options, &token, 1, &text, &size, error));
-  node_set_text(object, key, text);
-done:
-  alibi_text_free(text);
-  return result;
+  const json_node *added = node_get(root, "added_tokens"), *vocab = node_get(node_get(root, "model"), "vocab");
+  for (size_t i = 0; i < node_count(added); i++)
+    if (node_integer(node_get(node_at(added, i), "id"), -1) == id)
+      return node_text(node_get(node_at(added, i), "content"), NULL);
+  if (node_kind_of(vocab) == NODE_ARRAY) /* of a Unigram: its place is its id */
+    return id >= 0 ? node_text(node_at(node_at(vocab, (size_t)id), 0), NULL) : NULL;
+  for (size_t i = 0; i < node_count(vocab); i++) {
+    const char *spelling;
+    if (node_integer(node_member(vocab, i, &spelling), -1) == id) return spelling;
+  }
+  return NULL;
 }
 
-static status write_config(const alibi_tokenizer *tokenizer, const char *path, int64_t length, alibi_error *error)
+static status write_config(const alibi_tokenizer *tokenizer, const json_node *root, const char *path,
+                           int64_t length, alibi_error *error)
 {
+  static const char *const keys[ALIBI_SPECIALS] = {[ALIBI_SPECIAL_BEGIN] = "bos_token",
+                                                   [ALIBI_SPECIAL_END] = "eos_token",
+                                                   [ALIBI_SPECIAL_UNKNOWN] = "unk_token",
+                                                   [ALIBI_SPECIAL_PADDING] = "pad_token"};
   json_node *object = node_new_object();
-  status result;
   node_set_text(object, "tokenizer_class", "PreTrainedTokenizerFast");
   node_set_integer(object, "model_max_length", length);
   node_set_boolean(object, "clean_up_tokenization_spaces", false);
-  TRY(put_token(object, "bos_token", tokenizer, ALIBI_SPECIAL_BEGIN, error));
-  TRY(put_token(object, "eos_token", tokenizer, ALIBI_SPECIAL_END, error));
-  TRY(put_token(object, "unk_token", tokenizer, ALIBI_SPECIAL_UNKNOWN, error));
-  TRY(put_token(object, "pad_token", tokenizer, ALIBI_SPECIAL_PADDING, error));
-  TRY(node_write_file(object, path, error));
-done:
+  for (int s = 0; s < ALIBI_SPECIALS; s++) {
+    int64_t id = alibi_tokenizer_special(tokenizer, (alibi_special)s);
+    const char *spelling = id >= 0 ? spelling_of(root, id) : NULL;
+    if (spelling) node_set_text(object, keys[s], spelling);
+  }
+  status result = node_write_file(object, path, error);
   node_free(object);
   return result;
 }
@@ -64,12 +59,14 @@ alibi_status published_tokenizer_write(const alibi_tokenizer *tokenizer, const c
                                        alibi_error *error)
 {
   char *words = path_join(directory, "tokenizer.json"), *config = path_join(directory, "tokenizer_config.json");
+  json_node *root = NULL;
   status result;
   if (!words || !config) RAISE(error, ALIBI_FAILED, "not enough memory for the path of a tokenizer");
   TRY(alibi_tokenizer_save(tokenizer, words, error));
-  TRY(check_words(words, error));
-  TRY(write_config(tokenizer, config, length, error));
+  TRY(node_read_file(words, &root, error));
+  TRY(write_config(tokenizer, root, config, length, error));
 done:
+  node_free(root);
   free(config);
   free(words);
   return result;

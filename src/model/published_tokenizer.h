@@ -4,8 +4,11 @@
 
 #include "alibi/tokenizer.h"
 
-/* tokenizer.json and tokenizer_config.json, which names its control tokens and the length of the model.
- * ALIBI_INVALID where no other program could read it (SentencePiece's rules have no words there). */
+/* ALIBI_INVALID where no other program could read its tokenizer.json: SentencePiece's rules have no words
+ * there. */
+alibi_status published_tokenizer_check(const alibi_tokenizer *tokenizer, alibi_error *error);
+
+/* tokenizer.json, and tokenizer_config.json, which names its control tokens and the length of the model. */
 alibi_status published_tokenizer_write(const alibi_tokenizer *tokenizer, const char *directory, int64_t length,
                                        alibi_error *error);
 

@@ -446,6 +446,11 @@ done:
   return result;
 }
 
+const char *pipeline_model_name(const void *state)
+{
+  return ((const pipeline *)state)->model->name;
+}
+
 status pipeline_describe(const void *state, json_node **root, alibi_error *error)
 {
   const pipeline *p = state;

@@ -21,6 +21,8 @@ typedef struct pipeline pipeline;
 status pipeline_new(const json_node *parts, const char *path, const token_model *model, void *state,
                     alibi_tokenizer **made, alibi_error *error);
 
+/* "BPE", or whatever its model is called in a tokenizer.json; state: as below. */
+const char *pipeline_model_name(const void *state);
 /* The whole as a tokenizer.json; state: that of a tokenizer whose kind is "pipeline". */
 status pipeline_describe(const void *state, json_node **root, alibi_error *error);
 

@@ -51,8 +51,8 @@ static const struct {
     {"mistral-window", "\"window\":96"},
     {"mpt-clip-f16", "'score_scale' is 0.3"},
     {"mpt-gated", "its file: tensor 'blk.0.ffn_gate.weight'"},
-    {"mpt-grouped-biases", "'logit_scale' is 0.7"},
-    {"mpt-learned-positions", "tensor 'blk.0.attn_q_norm.weight'"},
+    {"mpt-grouped-biases", "no norm of queries and keys"},
+    {"mpt-learned-positions", "no norm of queries and keys"},
     {"mpt-storywriter", "'logit_scale' is 0.14"},
     {"neox-sequential", "'activation' is \"gelu-tanh\""},
 };
@@ -64,7 +64,8 @@ static const struct {
     {"gguf-jais", "found 'jais'"},
     {"gguf-jina", "found 'jina-bert-v2'"},
     {"gguf-jina-fused", "found 'jina-bert-v2'"},
-    {"gguf-mpt", "as many key-value heads as heads"}, /* which transformers' MPT has, llm-foundry's need not */
+    {"gguf-mpt", "8 as the largest exponent of slopes"}, /* transformers' MPT; llm-foundry's may have others */
+    {"mistral-no-window", "a width that is a multiple of its heads"}, /* as a GGUF it is a llama */
     {"gguf-mpt-qk-norm", "no norm of queries and keys"},
 };
 

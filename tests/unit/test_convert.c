@@ -257,12 +257,13 @@ static void trained_models_become_public_ones(void **unused)
 {
   (void)unused;
   static const struct {
-    const char *fields[12], *family, *gguf; /* NULL: none has words for it */
+    const char *fields[13], *family, *gguf; /* NULL: none has words for it */
   } cases[] = {
       {{NULL}, "mpt", "mpt"},
-      {{"alibi_max_bias", "16", "clip_qkv", "6", NULL}, "mpt", "mpt"},
-      {{"alibi_max_bias", "8.5", NULL}, NULL, "mpt"}, /* there a whole number */
+      {{"clip_qkv", "6", NULL}, "mpt", "mpt"},
+      {{"alibi_max_bias", "16", NULL}, NULL, "mpt"}, /* transformers' class has slopes for 8 only */
       {{"bias", "true", "norm_bias", "true", NULL}, NULL, "mpt"},
+      {{"position", "rope-window", "norm", "rmsnorm", "activation", "swiglu", NULL}, "mistral", NULL},
       {{"position", "rope", "norm", "rmsnorm", "activation", "swiglu", NULL}, "llama", "llama"},
       {{"position", "rope", "rope_layout", "adjacent", "norm", "rmsnorm", "activation", "swiglu", "kv_heads", "2",
         NULL},
@@ -278,7 +279,16 @@ static void trained_models_become_public_ones(void **unused)
        "gpt2"},
       {{"position", "rope", "rope_layout", "adjacent", "rope_fraction", "0.5", "bias", "true", "norm_bias", "true",
         NULL},
-       "gpt_neox", "gpt_neox"},
+       "gpt_neox",
+       NULL}, /* llama.cpp's has an output weight of its own: */
+      {{"position", "rope", "rope_fraction", "0.5", "bias", "true", "norm_bias", "true", "tied", "false", NULL},
+       "gpt_neox",
+       "gpt_neox"},
+      {{"position", "rope-window", "rope-window_window", "9", "norm", "rmsnorm", "activation", "swiglu",
+        "extension", "llama3:factor=4,original_length=16", NULL},
+       "mistral",
+       NULL}, /* not without its window */
+      {{"heads", "1", "qk_norm", "true", NULL}, NULL, NULL}, /* which is no norm of all heads' channels */
       {{"position", "kerple-log", NULL}, NULL, NULL},
       {{"position", "t5", NULL}, NULL, NULL},
       {{"score_scaling", "log-n", NULL}, NULL, NULL},
@@ -291,7 +301,7 @@ static void trained_models_become_public_ones(void **unused)
     for (size_t f = 0; f < 2; f++) {
       const char *family = f ? cases[i].gguf : cases[i].family;
       if (!family) {
-        leaves_nothing(ours, formats[f], ALIBI_INVALID, "a public family has words for, one of");
+        leaves_nothing(ours, formats[f], ALIBI_INVALID, "a public family has words for");
         continue;
       }
       converted(ours, out, formats[f]);

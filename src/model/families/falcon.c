@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/families/family_publish.h"
+#include "model/families/family_write.h"
 #include "model/families/rope_keys.h"
 
 /* transformers rounds slopes and products to bfloat16, in every run; `reference` does. */
@@ -125,7 +126,8 @@ static bool fits_published(const void *form, const tensor_rule *rule, const alib
 static const char *lacks_in_gguf(const alibi_model_config *config)
 {
   if (config->parallel == ALIBI_PARALLEL_NONE) return "RoPE and parallel parts";
-  return config->norm_bias ? NULL : "a shift in every norm";
+  if (family_has_biases(config)) return "no biases";
+  return config->norm_bias ? family_lacks_whole_heads(config) : "a shift in every norm";
 }
 
 const model_family model_family_falcon = {

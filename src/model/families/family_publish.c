@@ -104,9 +104,26 @@ static status check_sketch(const alibi_model *model, written_tensors *tensors, c
   TRY(same_model_check(model, sketch, what, error));
 done:
   tensors->sketch = false;
+  if (result != ALIBI_OK && sketch) same_model_say_path(error, sketch, directory);
   if (made) directory_remove(sketch, NULL);
   free(sketch);
   return result;
+}
+
+/* Without a type every weight stays as it is stored, which safetensors cannot say of blocks. */
+static status check_types(const alibi_model *model, alibi_error *error)
+{
+  for (size_t i = 0; model->placed && i < model->list.count; i++) {
+    const parameter *p = &model->list.items[i];
+    const matrix *w = p->placeable ? &model->placed[p->slot] : NULL;
+    for (size_t part = 0; w && part < w->part_count; part++)
+      if (weight_block_elements(w->parts[part].type) > 1)
+        return fail(error, ALIBI_INVALID,
+                    "type: expected F32, F16 or BF16 for a model with weights in %s, which safetensors cannot "
+                    "hold, found none",
+                    weight_type_name(w->parts[part].type));
+  }
+  return ALIBI_OK;
 }
 
 /* All that needs no numbers: the list of tensors and the configuration, which is sure then. */
@@ -124,10 +141,7 @@ static status begin(const alibi_model *model, const model_family *family, const 
   snprintf(what, sizeof what, "safetensors, %s", form->architecture);
   const char *lacks = form->lacks ? form->lacks(&model->config) : NULL;
   if (lacks) RAISE(error, ALIBI_INVALID, "%s: expected a model with %s, found another", what, lacks);
-  if (weight_block_elements(most) > 1)
-    RAISE(error, ALIBI_INVALID,
-          "type: expected F32, F16 or BF16 for a model in %s, which safetensors cannot hold, found none",
-          weight_type_name(most));
+  if (type == WEIGHT_TYPES) TRY(check_types(model, error));
   written_names names = {{family->rules, NULL}, family->prefixes[0], form->fits, NULL, what};
   tensors->type = type;
   tensors->vectors = most;

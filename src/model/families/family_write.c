@@ -104,6 +104,18 @@ double family_position_setting(const alibi_model_config *config, const char *nam
   return setting(model_config_method(config)->fields, config->position_options.bytes, name);
 }
 
+bool family_has_biases(const alibi_model_config *c)
+{
+  return model_config_bias(c, c->qkv_bias) || model_config_bias(c, c->attention_output_bias) ||
+         model_config_bias(c, c->input_bias) || model_config_bias(c, c->output_bias);
+}
+
+const char *family_lacks_whole_heads(const alibi_model_config *c)
+{
+  bool rotary = strncmp(c->position, "rope", 4) == 0;
+  return rotary && family_position_setting(c, "fraction") != 1 ? "heads that turn as a whole" : NULL;
+}
+
 const char *family_lacks_biases(const alibi_model_config *c)
 {
   bool all = model_config_bias(c, c->qkv_bias) && model_config_bias(c, c->attention_output_bias) &&
@@ -121,14 +133,15 @@ static void put_rope(const gguf_key_writer *w, const alibi_model_config *c)
       w, "rope.dimension_count",
       (int64_t)(setting(method->fields, c->position_options.bytes, "fraction") * (double)c->head_size + 0.5));
   if (!own.extension) return;
+  field_table fields = own.extension->fields;
   bool yarn = strcmp(own.extension->name, "rope-yarn") == 0 || strcmp(own.extension->name, "yarn") == 0;
   if (!yarn && strcmp(own.extension->name, "linear") != 0) return; /* found out when the file is opened */
   gguf_put_text(w->keys, full(w, "rope.scaling.type", name), yarn ? "yarn" : "linear");
   family_put_real(w, "rope.scaling.factor", setting(own.extension->fields, own.options.bytes, "factor"));
   if (!yarn) return;
+  int64_t original = (int64_t)setting(fields, own.options.bytes, "original_length");
   family_put_integer(w, "rope.scaling.original_context_length",
-              (int64_t)setting(own.extension->fields, own.options.bytes, "original_length"));
-  field_table fields = own.extension->fields;
+                     original > 0 ? original : model_config_original_length(c));
   family_put_real(w, "rope.scaling.yarn_beta_fast", setting(fields, own.options.bytes, "beta_fast"));
   family_put_real(w, "rope.scaling.yarn_beta_slow", setting(fields, own.options.bytes, "beta_slow"));
 }

@@ -29,6 +29,9 @@ void family_put_real(const gguf_key_writer *w, const char *key, double value);
 void family_put_boolean(const gguf_key_writer *w, const char *key, bool value);
 /* For the lacks of one, where other readers ask for all of them. */
 const char *family_lacks_biases(const alibi_model_config *config);
+/* The same of rotary positions: NULL where all channels of a head turn. */
+const char *family_lacks_whole_heads(const alibi_model_config *config);
+bool family_has_biases(const alibi_model_config *config); /* any, of linear layers */
 /* A setting of the position method by its name; 0 where it has none. */
 double family_position_setting(const alibi_model_config *config, const char *name);
 

@@ -66,6 +66,11 @@ static const char *const prefixes[] = {"gpt_neox.", "", NULL};
 static const char *const ignored[] = {"layers.*.attention.bias", "layers.*.attention.masked_bias",
                                       "layers.*.attention.rotary_emb.inv_freq", "rotary_emb.inv_freq", NULL};
 
+static const char *lacks_in_gguf(const alibi_model_config *config)
+{
+  return config->tied ? "an output weight of its own" : family_lacks_biases(config);
+}
+
 static void put_gguf(const gguf_key_writer *w, const alibi_model_config *config)
 {
   family_put_boolean(w, "use_parallel_residual", config->parallel != ALIBI_PARALLEL_NONE);
@@ -81,6 +86,6 @@ const model_family model_family_gpt_neox = {
     .configure_gguf = configure_gguf,
     .rules = rules,
     .ignored = ignored,
-    .written = {.architecture = "gptneox", .rotary = true, .put = put_gguf, .lacks = family_lacks_biases},
+    .written = {.architecture = "gptneox", .rotary = true, .put = put_gguf, .lacks = lacks_in_gguf},
     .published = {.architecture = "GPTNeoXForCausalLM", .trained = "rope, norm-bias, bias", .put = put},
 };

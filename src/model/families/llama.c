@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/families/family_publish.h"
+#include "model/families/family_write.h"
 #include "model/families/rope_keys.h"
 
 const char *const llama_prefixes[] = {"model.", "", NULL};
@@ -124,6 +125,11 @@ static void put(json_node *object, const alibi_model_config *config)
   node_set_boolean(object, "mlp_bias", model_config_bias(config, config->input_bias));
 }
 
+static const char *lacks(const alibi_model_config *config)
+{
+  return config->width % config->heads == 0 ? NULL : "a width that is a multiple of its heads";
+}
+
 static const char *const types[] = {"llama", NULL}, *const gguf[] = {"llama", NULL};
 
 const model_family model_family_llama = {
@@ -136,6 +142,13 @@ const model_family model_family_llama = {
     .configure_gguf = configure_gguf,
     .rules = llama_rules,
     .ignored = llama_ignored,
-    .written = {.architecture = "llama", .split = true, .rotary = true, .neighbours = true},
-    .published = {.architecture = "LlamaForCausalLM", .trained = "rope, rmsnorm, swiglu", .put = put},
+    .written = {.architecture = "llama",
+                .split = true,
+                .rotary = true,
+                .neighbours = true,
+                .lacks = family_lacks_whole_heads},
+    .published = {.architecture = "LlamaForCausalLM",
+                  .trained = "rope, rmsnorm, swiglu",
+                  .put = put,
+                  .lacks = lacks},
 };

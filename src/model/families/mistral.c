@@ -2,6 +2,7 @@
  * themselves llama. */
 #include <string.h>
 
+#include "model/families/family_write.h"
 #include "model/families/llama_keys.h"
 #include "model/families/rope_keys.h"
 
@@ -20,8 +21,8 @@ static void put(json_node *object, const alibi_model_config *config)
 {
   llama_keys_put(object, config);
   double window = strcmp(config->position, "rope-window") == 0 ? rope_keys_setting(config, "window") : 0;
-  if (window > 0) node_set_integer(object, "sliding_window", (int64_t)window);
-  else node_set_null(object, "sliding_window");
+  if (strcmp(config->position, "rope-window") != 0) node_set_null(object, "sliding_window");
+  else node_set_integer(object, "sliding_window", window > 0 ? (int64_t)window : config->train_length);
 }
 
 static const char *const types[] = {"mistral", NULL};
@@ -34,6 +35,10 @@ const model_family model_family_mistral = {
     .configure = configure,
     .rules = llama_rules,
     .ignored = llama_ignored,
-    .written = {.architecture = "llama", .split = true, .rotary = true, .neighbours = true},
+    .written = {.architecture = "llama",
+                .split = true,
+                .rotary = true,
+                .neighbours = true,
+                .lacks = family_lacks_whole_heads},
     .published = {.architecture = "MistralForCausalLM", .trained = "rope-window, rmsnorm, swiglu", .put = put},
 };

@@ -59,6 +59,8 @@ static void read_positions(family_opening *o, alibi_model_config *config)
   if (alibi) {
     family_set_alibi(o, config, NULL);
     family_set_number(o, config, "alibi_max_bias", most);
+    if (most != 8)
+      family_note(o->notes, "alibi_bias_max: %g, as llm-foundry has it; transformers' own class takes 8", most);
   } else {
     family_set(o, config, "position", learned ? "learned" : "none");
   }
@@ -191,14 +193,20 @@ static void put(json_node *object, const alibi_model_config *config)
 static const char *lacks(const alibi_model_config *c)
 {
   if (strcmp(c->position, "alibi") != 0) return "ALiBi";
-  if (fmod(family_position_setting(c, "max_bias"), 1) != 0) return "a largest exponent of slopes that is whole";
+  if (family_position_setting(c, "max_bias") != 8) return "8 as the largest exponent of slopes";
   if (c->kv_heads != c->heads) return "as many key-value heads as heads";
   if (c->feed_forward != 4 * c->width) return "a feed-forward part of 4 times the width";
   if (c->qk_norm) return "no norm of queries and keys";
   if (c->norm == ALIBI_NORM_RMS || c->norm_bias) return "LayerNorm without shift";
-  if (model_config_bias(c, c->qkv_bias) || model_config_bias(c, c->input_bias)) return "no biases";
+  if (family_has_biases(c)) return "no biases";
   if (c->activation != ALIBI_GELU_ERF) return "the activation gelu";
   return NULL;
+}
+
+static const char *lacks_in_gguf(const alibi_model_config *c)
+{
+  if (c->heads * c->head_size != c->width) return "heads that fill its width";
+  return c->qk_norm ? "no norm of queries and keys" : NULL;
 }
 
 const model_family model_family_mpt = {
@@ -210,6 +218,6 @@ const model_family model_family_mpt = {
     .configure = configure,
     .configure_gguf = configure_gguf,
     .rules = rules,
-    .written = {.architecture = "mpt", .put = put_gguf},
+    .written = {.architecture = "mpt", .put = put_gguf, .lacks = lacks_in_gguf},
     .published = {.architecture = "MptForCausalLM", .trained = "alibi, gelu", .put = put, .lacks = lacks},
 };

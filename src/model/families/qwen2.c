@@ -1,4 +1,5 @@
 /* Qwen 2 and 2.5: Llama with biases of queries, keys and values, and of nothing else. */
+#include "model/families/family_write.h"
 #include "model/families/llama_keys.h"
 
 static void configure(family_opening *o, alibi_model_config *config)
@@ -33,6 +34,6 @@ const model_family model_family_qwen2 = {
     .configure_gguf = configure_gguf,
     .rules = llama_rules,
     .ignored = llama_ignored,
-    .written = {.architecture = "qwen2", .split = true, .rotary = true},
+    .written = {.architecture = "qwen2", .split = true, .rotary = true, .lacks = family_lacks_whole_heads},
     .published = {.architecture = "Qwen2ForCausalLM", .trained = "rope, rmsnorm, swiglu, qkv-bias", .put = put},
 };

@@ -1,4 +1,5 @@
 /* Qwen 3 (dense): Llama with an RMSNorm of every query and key head, before they turn. */
+#include "model/families/family_write.h"
 #include "model/families/llama_keys.h"
 
 static void configure(family_opening *o, alibi_model_config *config)
@@ -16,6 +17,11 @@ static void configure_gguf(family_opening *o, alibi_model_config *config)
 {
   llama_keys_read_gguf(o, config, false);
   config->qk_norm = true;
+}
+
+static const char *lacks_in_gguf(const alibi_model_config *config)
+{
+  return family_has_biases(config) ? "no biases" : family_lacks_whole_heads(config);
 }
 
 static void put(json_node *object, const alibi_model_config *config)
@@ -37,6 +43,6 @@ const model_family model_family_qwen3 = {
     .configure_gguf = configure_gguf,
     .rules = llama_rules,
     .ignored = llama_ignored,
-    .written = {.architecture = "qwen3", .split = true, .rotary = true},
+    .written = {.architecture = "qwen3", .split = true, .rotary = true, .lacks = lacks_in_gguf},
     .published = {.architecture = "Qwen3ForCausalLM", .trained = "rope, rmsnorm, swiglu, qk-norm", .put = put},
 };

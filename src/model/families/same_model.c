@@ -36,7 +36,7 @@ static void settle_original_length(alibi_model_config *c)
 }
 
 /* The layout of pairs is the file's own affair. */
-static json_node *comparable(const alibi_model_config *config)
+static json_node *comparable(const alibi_model_config *config, bool with_extension)
 {
   alibi_model_config c = *config, usual;
   alibi_model_config_init(&usual);
@@ -50,6 +50,10 @@ static json_node *comparable(const alibi_model_config *config)
   c.initial_deviation = usual.initial_deviation;
   c.embedding_deviation = usual.embedding_deviation;
   settle_original_length(&c);
+  if (!with_extension) c.extension[0] = '\0';
+  const field *window = field_find(model_config_method(&c)->fields, "window");
+  if (window && field_get_number(window, c.position_options.bytes) == 0) /* that is what it stands for */
+    field_set_number(window, c.position_options.bytes, "", (double)c.train_length, NULL);
   if (field_find(model_config_method(&c)->fields, "layout")) {
     char name[ALIBI_NAME_SIZE + 8];
     snprintf(name, sizeof name, "%s_layout", c.position);
@@ -58,7 +62,7 @@ static json_node *comparable(const alibi_model_config *config)
   return model_config_node(&c);
 }
 
-/* Cosines and sines of all positions up to the trained length, or as many as tell frequencies apart. */
+/* Cosines and sines of as many positions as tell frequencies apart. */
 static status check_angles(const alibi_model *ours, const alibi_model *theirs, bool *same, alibi_error *error)
 {
   enum { POSITIONS = 4096 };
@@ -98,24 +102,39 @@ static bool normalises(const alibi_model *model)
   return output && model->placed && model->placed[output->slot].parts[0].row_scales;
 }
 
+/* One key of two configurations, in which what has its initial value is not written. */
+static status compare_key(const json_node *ours, const json_node *theirs, const char *key, const char *what,
+                          alibi_error *error)
+{
+  char *mine = node_to_text(node_get(ours, key)), *other = node_to_text(node_get(theirs, key));
+  const json_node *a = node_get(ours, key), *b = node_get(theirs, key);
+  bool same = a && b && mine && other && strcmp(mine, other) == 0;
+  status result = ALIBI_OK;
+  if (!same)
+    result = fail(error, ALIBI_INVALID, "%s: expected a way to say that '%s' is %s, found only %s", what, key,
+                  a && mine ? mine : "as usual", b && other ? other : "what is usual");
+  free(mine);
+  free(other);
+  return result;
+}
+
 static status compare(const alibi_model *model, const alibi_model *again, const char *what, alibi_error *error)
 {
-  json_node *ours = comparable(&model->config), *theirs = comparable(&again->config);
+  bool divided = is_llama3(model) && again->config.extension[0];
+  json_node *nodes[2] = {comparable(&model->config, !divided), comparable(&again->config, !divided)};
+  bool same = true;
   status result = ALIBI_OK;
-  for (size_t i = 0; result == ALIBI_OK && i < node_count(ours); i++) {
-    const char *key;
-    char *mine = node_to_text(node_member(ours, i, &key)), *other = node_to_text(node_get(theirs, key));
-    bool same = mine && other && strcmp(mine, other) == 0;
-    if (!same && is_llama3(model) && strcmp(key, "position") == 0)
-      result = check_angles(model, again, &same, error);
-    if (!same && result == ALIBI_OK)
-      result = fail(error, ALIBI_INVALID, "%s: expected a way to say that '%s' is %s, found only %s", what, key,
-                    mine ? mine : "something", other ? other : "nothing");
-    free(mine);
-    free(other);
-  }
-  node_free(theirs);
-  node_free(ours);
+  for (size_t n = 0; n < 2; n++)
+    for (size_t i = 0; result == ALIBI_OK && i < node_count(nodes[n]); i++) {
+      const char *key;
+      node_member(nodes[n], i, &key);
+      result = compare_key(nodes[0], nodes[1], key, what, error);
+    }
+  if (result == ALIBI_OK && divided) result = check_angles(model, again, &same, error);
+  if (!same)
+    result = fail(error, ALIBI_INVALID, "%s: expected a way to say llama3's frequencies, found none", what);
+  node_free(nodes[1]);
+  node_free(nodes[0]);
   return result;
 }
 

@@ -39,10 +39,13 @@ weight_type written_type_for(weight_type wanted, weight_type stored, size_t colu
 
 weight_type written_type(const written_tensors *all)
 {
-  size_t bytes[WEIGHT_TYPES] = {0}, most = WEIGHT_F32;
-  for (size_t i = 0; i < all->count; i++) bytes[all->items[i].type] += all->list[i].bytes;
+  size_t numbers[WEIGHT_TYPES] = {0}, most = WEIGHT_F32;
+  for (size_t i = 0; i < all->count; i++) {
+    weight_type type = all->items[i].type;
+    numbers[type] += all->list[i].bytes / weight_block_bytes(type) * weight_block_elements(type);
+  }
   for (size_t t = 0; t < WEIGHT_TYPES; t++)
-    if (bytes[t] > bytes[most]) most = t;
+    if (numbers[t] > numbers[most]) most = t;
   return (weight_type)most;
 }
 
@@ -241,9 +244,22 @@ static bool is_exact(const alibi_model *model, const parameter *p, weight_type t
   return true;
 }
 
+/* Of the rows of a tensor; of several types the one that holds all their numbers. */
+static weight_type stored_type(const written_tensor *t)
+{
+  weight_type type = WEIGHT_TYPES;
+  size_t row = 0;
+  for (size_t i = 0; i < t->w.part_count; row += t->w.parts[i++].rows) {
+    const matrix_part *part = &t->w.parts[i];
+    if (row + part->rows <= t->first || row >= t->first + t->rows) continue;
+    type = type == WEIGHT_TYPES || type == part->type ? part->type : WEIGHT_F32;
+  }
+  return type == WEIGHT_TYPES ? WEIGHT_F32 : type;
+}
+
 static weight_type type_of(const written_tensors *all, const written_tensor *t)
 {
-  weight_type stored = t->w.part_count > 0 ? t->w.parts[0].type : WEIGHT_F32;
+  weight_type stored = stored_type(t);
   if (t->p->placeable) return written_type_for(all->type, stored, t->p->columns);
   return is_exact(all->model, t->p, all->vectors) ? all->vectors : WEIGHT_F32;
 }
