@@ -44,6 +44,7 @@ typedef struct gguf_form {
   bool split;      /* queries, keys and values are tensors of their own */
   bool rotary;     /* keys of rotary positions */
   bool neighbours; /* which turn neighbouring channels, so that rows of queries and keys are exchanged */
+  bool divisors;   /* of frequencies in a tensor: what Llama 3's scaling becomes */
   bool rms_key;    /* epsilon has the name of RMSNorm's, whatever the norm is */
   void (*put)(const struct gguf_key_writer *w, const alibi_model_config *config); /* keys of its own; NULL: none */
   /* What other readers cannot do without, though ours can: "a model with ..."; NULL: nothing. */

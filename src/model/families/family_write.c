@@ -59,7 +59,7 @@ static void add_divisors(gguf_writing *g)
 {
   const alibi_model_config *c = &g->model->config;
   extension_choice own = model_config_extension(c);
-  if (!g->form->rotary || !own.extension || strcmp(own.extension->name, "llama3") != 0) return;
+  if (!g->form->divisors || !own.extension || strcmp(own.extension->name, "llama3") != 0) return;
   position_request request = {.shape = model_config_position_shape(c),
                               .options = c->position_options.bytes,
                               .length = (size_t)c->train_length,

@@ -146,6 +146,7 @@ const model_family model_family_llama = {
                 .split = true,
                 .rotary = true,
                 .neighbours = true,
+                .divisors = true,
                 .lacks = family_lacks_whole_heads},
     .published = {.architecture = "LlamaForCausalLM",
                   .trained = "rope, rmsnorm, swiglu",

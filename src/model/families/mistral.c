@@ -39,6 +39,7 @@ const model_family model_family_mistral = {
                 .split = true,
                 .rotary = true,
                 .neighbours = true,
+                .divisors = true,
                 .lacks = family_lacks_whole_heads},
     .published = {.architecture = "MistralForCausalLM", .trained = "rope-window, rmsnorm, swiglu", .put = put},
 };
