@@ -410,7 +410,7 @@ CASES = {
                      "key 'position_embedding_type': expected alibi (a jina-bert-v2; other models of the type"),
     "jina-feed-forward": (jina(feed_forward_type="original"),
                           "key 'feed_forward_type': expected geglu or reglu, found 'original'"),
-    "jina-decoder": (jina(is_decoder=True), "key 'is_decoder': expected false, all that is known to run, found true"),
+    "jina-decoder": (jina(is_decoder=True), "key 'is_decoder': expected false, all that is known to run, found"),
     # beside the tensors
     "tensor-absent": (model({}, LLAMA, {n: s for n, s in LLAMA_SHAPES.items() if "o_proj" not in n}),
                       "expected a tensor 'model.layers.0.self_attn.o_proj.weight'"),

@@ -75,8 +75,8 @@ typedef struct horizon {
 typedef void horizon_progress(void *user, size_t done, size_t total);
 
 /* tokens [count], at least options->length of them; NULL: the parameters alone.  ALIBI_INVALID where the method
- * cannot do the length, ALIBI_FAILED where attention is no number, ALIBI_CANCELLED between layers.  The same bits
- * for any number of threads.  progress may be NULL. */
+ * cannot do the length, ALIBI_BAD_INPUT where attention is no number, ALIBI_CANCELLED between layers.  The same
+ * bits for any number of threads.  progress may be NULL. */
 status horizon_measure(alibi_model *model, const uint32_t *tokens, size_t count, const horizon_options *options,
                        horizon_progress *progress, void *user, horizon *h, alibi_error *error);
 void horizon_free(horizon *h);
