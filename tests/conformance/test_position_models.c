@@ -48,8 +48,8 @@ typedef struct subject {
 } subject;
 
 static const char *const variants[] = {"", " kv_heads=2 score_scaling=ssmax",
-                                       " qk_norm=true kv_heads=1 score_scaling=log-n norm=rmsnorm"
-                                       " activation=swiglu",
+                                       (" qk_norm=true kv_heads=1 score_scaling=log-n norm=rmsnorm"
+                                        " activation=swiglu"),
                                        " layers=1"};
 /* That in which extensions have a factor of 4; that of one test; the others. */
 enum { FACTOR = 1, ONE_LAYER = 3, VARIANTS = 3 };

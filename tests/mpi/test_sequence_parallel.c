@@ -81,8 +81,8 @@ static void a_step_is_that_of_one_rank(void **unused)
   static const char *const settings[] = {"position=alibi", "position=rope " TINY_MODERN " tied=false qk_norm=true",
                                          "position=t5 bias=true norm_bias=true", "position=none kv_heads=2",
                                          "position=alibi score_scaling=ssmax",
-                                         "parallel=one-norm score_cap=2 clip_qkv=1.5 logit_cap=3"
-                                         " embedding_shift=true"};
+                                         ("parallel=one-norm score_cap=2 clip_qkv=1.5 logit_cap=3"
+                                          " embedding_shift=true")};
   double tolerance = together->tolerance;
   assert_true(tolerance > 0);
   for (int size = ranks > 1 ? 2 : 1; size <= ranks; size++) {
